@@ -77,8 +77,8 @@ fn first_look(folder: &Path, sandbox: SandboxMode) -> Vec<String> {
     let may = match sandbox {
         SandboxMode::ReadOnly => "tools may read every file in it, and change none".to_owned(),
         SandboxMode::Workspace => {
-            "tools and sandboxed commands may change or delete every file in it without asking; \
-             `haft undo` takes back what edits and sandboxed commands changed"
+            "tools and sandboxed commands may change every file in it without asking; haft asks about many \
+             deletions at once and about what it can't undo, and `haft undo` takes back the rest"
                 .to_owned()
         }
         SandboxMode::Full => {

@@ -123,6 +123,11 @@ pub trait Caller: Send + Sync {
     /// Publishes the call's output and process, for tools that watch it as a job.
     fn show(&self, live: Live);
 
+    /// Resolves when the call has taken this long from now on, without the time that a person is asked about it.
+    fn passed(&self, limit: Duration) -> Soon<'_, ()> {
+        Box::pin(tokio::time::sleep(limit))
+    }
+
     /// Answers now, and goes on in the background: the tool's final result becomes the result of the job. The
     /// locks are released, and neither the deadline nor the caller stops it any more. A call that is a job
     /// already has been answered: then this changes nothing.

@@ -109,6 +109,8 @@ pub enum Reason {
     TooLarge,
     /// The limit of one call was reached.
     CallFull,
+    /// The disk, or the person's share of it, is full.
+    Full,
     /// It is in a folder of build results or caches that git ignores.
     Ignored,
     /// It is a pipe, a socket or a device.
@@ -150,6 +152,13 @@ pub enum Record {
         /// Its new path.
         #[serde(with = "path")]
         to: PathBuf,
+    },
+    /// Another program than git is about to delete or rewrite a path in a `.git` that git changed, or to move a part of
+    /// the history.
+    NotByGit {
+        /// The path at that moment.
+        #[serde(with = "path")]
+        path: PathBuf,
     },
     /// The extended attributes of a path with a record, before the call changed them, or as its image has none. A
     /// path without this record has kept its own.

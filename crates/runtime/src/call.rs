@@ -4,6 +4,8 @@
 //! redacts secrets, truncates the output, writes "ended", answers. Every call gives exactly one answer,
 //! whatever the tool does; a call that becomes a job answers before it is over.
 
+mod beside;
+mod between;
 mod changes;
 mod confirm;
 mod deletions;
@@ -16,6 +18,8 @@ mod questions;
 mod review;
 mod run;
 mod tools;
+mod unkept;
+mod waiting;
 
 use std::{
     path::PathBuf,
@@ -42,7 +46,7 @@ use crate::{
     jobs::ThisCall,
     options::{self, Options},
     repair::{self, Arguments, Repaired},
-    schedule::{Hold, Key, Who},
+    schedule::{Hold, Key, Who, as_command},
     session_state::{CallHosts, SessionState},
     session_triggers,
 };
@@ -142,6 +146,8 @@ struct Plan {
     /// Whether it changes files only through `kit`.
     is_program: bool,
     by_person: bool,
+    /// The text of the command that it runs beside other calls.
+    command: Option<Arc<str>>,
 }
 
 /// The journal's data on a call, as far as it is known.
@@ -242,7 +248,8 @@ async fn answer(
     let call_tool = tool.clone();
     let this = ThisCall::new(tool, model_output::title(session, title), began, asked.clone(), session.jobs());
     let title = if this.name() == call_tool { call_tool } else { format!("{call_tool} {}", this.name()) };
-    let who = Who { call: id.clone(), title };
+    let command = planned.as_ref().ok().and_then(|plan| plan.command.clone());
+    let who = Who { call: id.clone(), session: session.name().to_owned(), title, command };
     if offered {
         session.jobs().offer(&id, &this);
     }
@@ -355,14 +362,13 @@ fn plan(
         asks_later: false,
         is_program,
         by_person,
+        command: None,
     };
     let mut wants = Vec::new();
     for touch in touches.iter() {
         entry.touches = std::mem::take(&mut entry.touches).and(plan.add(touch, session, &mut wants)?);
     }
-    if options.allow_concurrent {
-        plan.locks.retain(|(key, _)| *key != Key::World);
-    }
+    plan.share(&touches, session);
     let (mut decision, by) = session.grants().decide(&policy, &wants);
     entry.notes.extend(session.open_web_note(&wants, &policy));
     entry.decision = by;
@@ -380,6 +386,23 @@ impl Plan {
     fn approved(mut self) -> Self {
         self.hosts.approved = true;
         self
+    }
+
+    /// Lets an exclusive call that runs a command of a known effect run beside others.
+    fn share(&mut self, touches: &Touches, session: &Arc<SessionState>) {
+        let texts: Vec<&str> = touches
+            .iter()
+            .filter_map(|it| if let Touch::Run(command) = it { Some(command.as_str()) } else { None })
+            .collect();
+        let runs_alone = touches.kinds().covers(Kinds::RUN.with(Kinds::EXCLUSIVE)) && !texts.is_empty();
+        let free = self.options.allow_concurrent;
+        if runs_alone && (free || self.is_program && session.execution().tracks(touches)) {
+            let text = texts.join("\n");
+            as_command(&mut self.locks, &text, free);
+            self.command = Some(text.into());
+        } else if free {
+            self.locks.retain(|(key, _)| *key != Key::World);
+        }
     }
 
     /// Describes all that a request to a composed address sends, for the person.

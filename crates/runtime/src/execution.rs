@@ -11,7 +11,10 @@ mod report;
 use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use kit::{
@@ -33,7 +36,7 @@ use sandbox::{
     pass::Pass,
     ports::SandboxPorts,
     proxy::{Granted, Hosts},
-    tracker::{Logs, Tracker},
+    tracker::{Logs, Opener, Tracker},
 };
 use store::{Grants, spill::Spills};
 
@@ -97,6 +100,10 @@ struct Inner {
     grants: Grants,
     /// The logs of what its commands change.
     tracks: Logs,
+    /// Opens calls for what lasting processes change while they work for none.
+    opener: Arc<OnceLock<Opener>>,
+    /// Whether a tracker could not be started.
+    is_untracked: AtomicBool,
     /// The tool file that this is for.
     own: Option<Own>,
     /// Whether changes to the roots are kept nowhere.
@@ -192,6 +199,8 @@ impl Execution {
             allowed: workspace.policy.hosts.clone(),
             grants: workspace.grants.clone(),
             tracks: workspace.tracks.clone(),
+            opener: Arc::default(),
+            is_untracked: AtomicBool::new(false),
             own: None,
             preview: false,
             number: 0,
@@ -259,9 +268,21 @@ impl Execution {
         Procs::new(Arc::new(OfCall { execution: self.clone(), place, _hosts: hosts, pass, tool }))
     }
 
+    /// Returns whether it is known what the commands of a call with these touches change.
+    pub(crate) fn tracks(&self, touches: &Touches) -> bool {
+        let is_inside =
+            self.sandbox() != SandboxMode::Full && touches.iter().all(|it| *it != Touch::Unconfined);
+        is_inside && Tracker::IS_AVAILABLE && !self.inner.is_untracked.load(Ordering::Relaxed)
+    }
+
     /// Returns this execution environment for processes of this call.
     pub(crate) fn working_for(&self, call: Option<&str>) -> Self {
         Self { inner: self.inner.clone(), call: call.map(Arc::from) }
+    }
+
+    /// Sets what opens calls for changes of lasting processes that work for none. The first one stays.
+    pub(crate) fn opens_calls(&self, opener: impl FnOnce() -> Opener) {
+        self.inner.opener.get_or_init(opener);
     }
 
     /// Returns the workspace.

@@ -12,12 +12,13 @@ const PREVIEW: &str = "preview";
 pub(crate) struct Options {
     /// The call answers at once and continues as a job.
     pub(crate) run_in_background: bool,
-    /// The call waits for no exclusive call, and no exclusive call waits for it.
+    /// The call waits for no exclusive call and no command, and none waits for it.
     pub(crate) allow_concurrent: bool,
 }
 
-/// Returns the spec with the options, for tools that start something and run alone by default. Other tools
-/// take the options too, without declaring them. None, if nothing is added.
+/// Returns the spec with the option to run in the background, for tools that start something. Other tools take
+/// the options too, without declaring them; `allow_concurrent` is declared by none, as commands run together by
+/// default. None, if nothing is added.
 pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
     // Schemas of files and servers are shown as declared.
     let is_file = matches!(spec.origin, Origin::File(_) | Origin::Server(_));
@@ -28,14 +29,11 @@ pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
     let properties =
         spec.schema.as_object_mut()?.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     let properties = properties.as_object_mut()?;
-    let mut add = |name: &str, description: &str| {
-        let option = json!({"type": "boolean", "description": description});
-        properties.entry(name).or_insert(option);
-    };
-    if spec.mode != Mode::Background {
-        add(BACKGROUND, "Answer at once with a job id.");
+    if spec.mode == Mode::Background {
+        return None;
     }
-    add(CONCURRENT, "Run beside other commands and writes.");
+    let option = json!({"type": "boolean", "description": "Answer at once with a job id."});
+    properties.entry(BACKGROUND).or_insert(option);
     Some(spec)
 }
 
@@ -45,7 +43,7 @@ pub(crate) fn among_known(fault: Fault, spec: &Spec) -> Fault {
     if !lists || with_options(spec).is_none() {
         return fault;
     }
-    Fault { what: format!("{}, `{BACKGROUND}`, `{CONCURRENT}`", fault.what), ..fault }
+    Fault { what: format!("{}, `{BACKGROUND}`", fault.what), ..fault }
 }
 
 impl Options {

@@ -2,7 +2,9 @@
 //!
 //! A call acquires all its locks at once and waits in one queue. So calls can't deadlock and run first come,
 //! first served: two edits of one file happen in the model's order, edits of different files run together,
-//! reads share.
+//! reads share. Commands run together too: `commands` has the rule.
+
+mod commands;
 
 use std::{
     collections::VecDeque,
@@ -12,7 +14,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+
+pub(crate) use commands::{Other, as_command};
 
 /// The object of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,8 +25,10 @@ pub enum Key {
     Path(PathBuf),
     /// A resource of the session.
     Session(String),
-    /// The lock that exclusive calls hold alone, and calls that write share.
+    /// The lock that exclusive calls hold alone, and that calls which write and commands share.
     World,
+    /// A program whose commands take turns.
+    Program(&'static str),
 }
 
 /// The mode of a lock.
@@ -32,12 +38,18 @@ pub enum Hold {
     Shared,
     /// Exclusive to one call.
     Alone,
+    /// Shared with other commands, and with calls that share it and ask later.
+    Command,
+    /// Conflicts with nothing; says that a command runs.
+    Free,
 }
 
 /// The locks of one server.
 #[derive(Clone, Default)]
 pub struct Schedule {
     state: Arc<Mutex<State>>,
+    /// Notified whenever a call releases its locks.
+    released: Arc<Notify>,
 }
 
 /// The call that waits for locks.
@@ -45,8 +57,12 @@ pub struct Schedule {
 pub struct Who {
     /// Its id.
     pub call: String,
+    /// Its session.
+    pub session: String,
     /// Its title, for a person.
     pub title: String,
+    /// The text of the command that it runs.
+    pub command: Option<Arc<str>>,
 }
 
 #[derive(Default)]
@@ -60,6 +76,7 @@ struct HeldLocks {
     ticket: u64,
     who: Who,
     keys: Vec<(Key, Hold)>,
+    of_commands: commands::State,
 }
 
 struct Waiting {
@@ -108,10 +125,23 @@ impl Schedule {
     /// Returns the call that this one waits for; nothing, if it has its locks.
     pub fn ahead_of(&self, call: &str) -> Option<Who> {
         let state = self.state.lock();
+        if let Some(held) = state.held.iter().find(|it| it.who.call == call) {
+            return held.of_commands.waits_for.clone();
+        }
         let (index, waiting) = state.waiting.iter().enumerate().find(|(_, it)| it.who.call == call)?;
-        let held = state.held.iter().find(|it| conflict(&it.keys, &waiting.wants)).map(|it| &it.who);
+        let held = state.held.iter().find(|it| held_conflicts(&it.keys, &waiting.wants)).map(|it| &it.who);
         let mut before = state.waiting.iter().take(index);
         held.or_else(|| before.find(|it| conflict(&it.wants, &waiting.wants)).map(|it| &it.who)).cloned()
+    }
+}
+
+impl Who {
+    /// Returns its name for an answer in this session: titles of other sessions are not shown.
+    pub(crate) fn name_in(&self, session: &str) -> String {
+        match self.session == session {
+            true => format!("`{}`", self.title),
+            false => "a call of another session".to_owned(),
+        }
     }
 }
 
@@ -121,23 +151,41 @@ impl State {
     fn pump(&mut self) {
         let mut index = 0;
         while let Some(waiting) = self.waiting.get(index) {
-            let blocked = self.held.iter().any(|it| conflict(&it.keys, &waiting.wants))
+            let blocked = self.held.iter().any(|it| held_conflicts(&it.keys, &waiting.wants))
                 || self.waiting.iter().take(index).any(|before| conflict(&before.wants, &waiting.wants));
             if blocked {
                 index += 1;
                 continue;
             }
             let Some(Waiting { ticket, who, wants, ready }) = self.waiting.remove(index) else { return };
-            self.held.push(HeldLocks { ticket, who, keys: wants });
+            let of_commands = commands::State::default();
+            self.held.push(HeldLocks { ticket, who, keys: wants, of_commands });
             // A call that was dropped releases the locks when its `Locks` are dropped.
             let _ = ready.send(());
         }
     }
 }
 
-fn conflict(one: &[(Key, Hold)], other: &[(Key, Hold)]) -> bool {
-    one.iter().any(|(key, hold)| {
-        other.iter().any(|(its, held)| key == its && (*hold == Hold::Alone || *held == Hold::Alone))
+fn any_pair(one: &[(Key, Hold)], other: &[(Key, Hold)], pair: impl Fn(Hold, Hold) -> bool) -> bool {
+    one.iter().any(|(key, hold)| other.iter().any(|(its, held)| key == its && pair(*hold, *held)))
+}
+
+/// Returns whether locks that are waited for come before these.
+fn conflict(before: &[(Key, Hold)], wants: &[(Key, Hold)]) -> bool {
+    any_pair(before, wants, |before, wanted| match (before, wanted) {
+        (Hold::Free, _) | (_, Hold::Free) => false,
+        (Hold::Alone, _) | (_, Hold::Alone) => true,
+        (one, other) => one != other,
+    })
+}
+
+/// Returns whether acquired locks come before these. A command that runs does not stop a call that writes here: that
+/// one looks at what the command does.
+fn held_conflicts(held: &[(Key, Hold)], wants: &[(Key, Hold)]) -> bool {
+    any_pair(held, wants, |held, wanted| match (held, wanted) {
+        (Hold::Free, _) | (_, Hold::Free) | (Hold::Command, Hold::Shared) => false,
+        (Hold::Alone, _) | (_, Hold::Alone) => true,
+        (one, other) => one != other,
     })
 }
 
@@ -147,6 +195,8 @@ impl Drop for Locks {
         state.held.retain(|it| it.ticket != self.ticket);
         state.waiting.retain(|waiting| waiting.ticket != self.ticket);
         state.pump();
+        drop(state);
+        self.schedule.released.notify_waiters();
     }
 }
 
@@ -207,7 +257,7 @@ mod tests {
     fn waiting_call_names_the_one_ahead() {
         let schedule = Schedule::default();
         let lock = |call: &str| {
-            let who = Who { call: call.to_owned(), title: format!("make {call}") };
+            let who = Who { call: call.to_owned(), title: format!("make {call}"), ..Who::default() };
             schedule.lock_for(who, vec![(Key::World, Hold::Alone)])
         };
         let first = now(lock("a")).unwrap();

@@ -30,6 +30,7 @@ use kit::{
     seen::Views,
     services::{Agents, Groups, NoAgent, NoGroup, Reloaded, Review, Shelf, Undo},
 };
+use parking_lot::Mutex;
 use policy::{Decision, Policy, Rule, Want, Web, grants::SessionGrants};
 use sandbox::SandboxMode;
 use store::{Store, history::CallHistory, shares::SessionFiles, spill::folder_of, undo::Scope};
@@ -85,6 +86,8 @@ pub(crate) struct SessionState {
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
     hooks: SessionHooks,
+    /// Notes for the next answer about what processes did between calls.
+    between: Mutex<Vec<String>>,
 }
 
 impl SessionState {
@@ -143,6 +146,7 @@ impl SessionState {
             jobs: Arc::default(),
             shelf: Arc::default(),
             hooks: SessionHooks::default(),
+            between: Mutex::default(),
         });
         if named {
             state.keep_jobs(state.name());
@@ -275,6 +279,16 @@ impl SessionState {
     /// itself.
     pub(crate) fn knows_tools(&self, as_of: Arc<Loaded>) {
         self.tool_files.knows(as_of);
+    }
+
+    /// Adds a note for the next answer about what a process did between calls.
+    pub(crate) fn note_between_calls(&self, note: String) {
+        self.between.lock().push(note);
+    }
+
+    /// Takes the notes about what processes did between calls.
+    pub(crate) fn take_notes_between_calls(&self) -> Vec<String> {
+        std::mem::take(&mut *self.between.lock())
     }
 
     /// Returns what its hooks said and did.

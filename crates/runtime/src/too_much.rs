@@ -61,7 +61,7 @@ pub(crate) fn is_of_history(loss: &Loss) -> bool {
 }
 
 /// Returns whether this is an object, a ref, `HEAD` or `packed-refs` of a repository.
-fn part_of_history(path: &Path) -> bool {
+pub(crate) fn part_of_history(path: &Path) -> bool {
     let names: Vec<&str> = path
         .components()
         .filter_map(|it| match it {
@@ -72,8 +72,9 @@ fn part_of_history(path: &Path) -> bool {
     let Some((file, folders)) = names.split_last() else { return false };
     if let Some(git) = folders.iter().position(|it| it.eq_ignore_ascii_case(".git")) {
         let inside = folders.get(git + 1..).unwrap_or_default();
-        return inside.iter().any(|it| ["objects", "refs"].contains(it))
-            || ["HEAD", "packed-refs"].contains(file);
+        let is_transient = file.starts_with("tmp_") || file.ends_with(".lock");
+        return ["HEAD", "packed-refs"].contains(file)
+            || (inside.iter().any(|it| ["objects", "refs"].contains(it)) && !is_transient);
     }
     // A repository without a worktree has no such folder, but its objects have names of their own.
     let is_hex = |text: &str| text.bytes().all(|it| it.is_ascii_hexdigit());
@@ -86,9 +87,28 @@ fn part_of_history(path: &Path) -> bool {
     }
 }
 
+/// Returns the repository that a part of a history belongs to: the folder with its `HEAD`, and the one that holds its
+/// files.
+pub(crate) fn repository_of_history(path: &Path) -> (PathBuf, PathBuf) {
+    let parts: Vec<Component<'_>> = path.components().collect();
+    let Some(git) = parts.iter().position(|it| is_git_folder(*it)) else {
+        // `REPOSITORY/objects/12/…`: it has no worktree.
+        let repository = path.ancestors().nth(3).unwrap_or(path).to_owned();
+        return (repository.clone(), repository);
+    };
+    let is_below =
+        |it: &Component<'_>| ["objects", "refs", "logs"].iter().any(|name| it.as_os_str() == *name);
+    let below = parts.iter().skip(git).position(is_below).map_or(parts.len() - 1, |it| git + it);
+    (parts.iter().take(below).collect(), parts.iter().take(git).collect())
+}
+
+fn is_git_folder(part: Component<'_>) -> bool {
+    part.as_os_str().eq_ignore_ascii_case(".git")
+}
+
 /// Returns whether a path lies in a `.git`.
 pub(crate) fn is_in_git_folder(path: &Path) -> bool {
-    path.components().any(|it| it.as_os_str().eq_ignore_ascii_case(".git"))
+    path.components().any(is_git_folder)
 }
 
 /// Returns the losses that count by number: deleted or emptied files outside of `.git`.
@@ -125,35 +145,38 @@ pub(crate) struct TooMuch {
 }
 
 impl TooMuch {
-    /// Returns it in one line: `deletes 3412 files in src/ and docs/, and 12 files of the history in .git`.
+    /// Returns it in one line: `deletes or empties 3412 files in src/, docs/, and deletes or rewrites 12 files of the
+    /// history in .git`.
     pub(crate) fn summary(&self, workspace: &Path) -> String {
         let mut parts = Vec::new();
         if !self.files.is_empty() {
-            parts.push(format!("{}{}", files(self.files.len()), places(&self.files, workspace)));
+            let places = places(&self.files, workspace);
+            parts.push(format!("deletes or empties {}{places}", files(self.files.len())));
         }
         if !self.history.is_empty() {
             let repositories = by(&self.history, |path| repository(path, workspace));
             let named: Vec<String> = repositories.into_iter().map(|it| it.0).take(3).collect();
-            parts.push(format!("{} of the history in {}", files(self.history.len()), named.join(", ")));
+            let (files, named) = (files(self.history.len()), named.join(", "));
+            parts.push(format!("deletes or rewrites {files} of the history in {named}"));
         }
-        format!("deletes or empties {}", parts.join(", and "))
+        parts.join(", and ")
     }
 
     /// Returns a line for each folder, those with the most files first.
     pub(crate) fn lines(&self, workspace: &Path) -> Vec<String> {
         let folder = |path: &Path| folder_of(path, workspace);
-        let groups = [by(&self.files, folder), by(&self.history, folder)].concat();
-        let more = groups.len().saturating_sub(LISTED);
-        let mut lines: Vec<String> = groups
-            .iter()
-            .take(LISTED)
-            .map(|(folder, count)| format!("delete {folder} ({})", files(*count)))
-            .collect();
-        if more > 0 {
-            let rest: usize = groups.iter().skip(LISTED).map(|it| it.1).sum();
-            lines.push(format!("delete {} in {more} more folders", files(rest)));
-        }
-        lines
+        let lines = |verb: &str, paths: &[PathBuf]| {
+            let groups = by(paths, folder);
+            let line = |(folder, count): &(String, usize)| format!("{verb} {folder} ({})", files(*count));
+            let mut lines: Vec<String> = groups.iter().take(LISTED).map(line).collect();
+            let more = groups.len().saturating_sub(LISTED);
+            if more > 0 {
+                let rest: usize = groups.iter().skip(LISTED).map(|it| it.1).sum();
+                lines.push(format!("{verb} {} in {more} more folders", files(rest)));
+            }
+            lines
+        };
+        [lines("delete or empty", &self.files), lines("delete or rewrite", &self.history)].concat()
     }
 }
 
@@ -272,8 +295,30 @@ mod tests {
             assert!(is_of_history(&loss(path, Became::Rewritten, false)), "{path}");
             assert!(!is_of_history(&loss(path, Became::Deleted, true)), "{path}");
         }
-        for path in ["/w/HEAD", "/w/.git/index", "/w/.git/COMMIT_EDITMSG", "/w/objects/12/ab", "/w/refs/x"] {
+        for path in [
+            "/w/HEAD",
+            "/w/.git/index",
+            "/w/.git/COMMIT_EDITMSG",
+            "/w/.git/refs/heads/main.lock",
+            "/w/.git/objects/pack/tmp_pack_1",
+            "/w/objects/12/ab",
+            "/w/refs/x",
+        ] {
             assert!(!is_of_history(&loss(path, Became::Deleted, false)), "{path}");
+        }
+    }
+
+    #[test]
+    fn part_of_a_history_leads_to_its_repository() {
+        for (path, head, worktree) in [
+            ("/w/.git/objects/pack/pack-1.pack", "/w/.git", "/w"),
+            ("/w/.git/HEAD", "/w/.git", "/w"),
+            ("/w/.git/logs/HEAD", "/w/.git", "/w"),
+            ("/w/refs/x/.git/refs/heads/main", "/w/refs/x/.git", "/w/refs/x"),
+            ("/w/.git/modules/m/refs/heads/main", "/w/.git/modules/m", "/w"),
+            ("/w/objects/bare.git/objects/pack/pack-1.idx", "/w/objects/bare.git", "/w/objects/bare.git"),
+        ] {
+            assert_eq!(repository_of_history(Path::new(path)), (head.into(), worktree.into()), "{path}");
         }
     }
 
@@ -312,16 +357,16 @@ mod tests {
         let workspace = Path::new("/w");
         assert_eq!(
             too_much.summary(workspace),
-            "deletes or empties 32 files in src/, ./, docs/, and 2 files of the history in .git"
+            "deletes or empties 32 files in src/, ./, docs/, and deletes or rewrites 2 files of the history in .git"
         );
         assert_eq!(
             too_much.lines(workspace),
             [
-                "delete src/deep/ (30 files)",
-                "delete ./ (1 file)",
-                "delete docs/ (1 file)",
-                "delete .git/ (1 file)",
-                "delete .git/refs/ (1 file)"
+                "delete or empty src/deep/ (30 files)",
+                "delete or empty ./ (1 file)",
+                "delete or empty docs/ (1 file)",
+                "delete or rewrite .git/ (1 file)",
+                "delete or rewrite .git/refs/ (1 file)"
             ]
         );
     }

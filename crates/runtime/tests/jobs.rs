@@ -329,8 +329,8 @@ async fn tools_that_run_commands_say_so_in_their_schema() {
         let spec = session.catalog().specs().find(|spec| spec.name == tool).unwrap().clone();
         spec.schema.pointer(&format!("/properties/{option}/type")) == Some(&json!("boolean"))
     };
-    assert!(has("actor", "run_in_background") && has("actor", "allow_concurrent"));
-    assert!(!has("hand", "run_in_background") && !has("slow", "allow_concurrent"));
+    assert!(has("actor", "run_in_background") && !has("actor", "allow_concurrent"));
+    assert!(!has("hand", "run_in_background"));
 }
 
 #[tokio::test(start_paused = true)]

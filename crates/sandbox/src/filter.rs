@@ -89,8 +89,12 @@ const REFUSED: &[i64] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Their arguments are in memory, which a filter can't read; programs fall back to other calls.
-const ABSENT: &[i64] = &[libc::SYS_clone3, libc::SYS_openat2];
+/// Their arguments, or those of calls that need them, are in memory, which a filter can't read; programs fall back to
+/// other calls.
+const ABSENT: &[i64] = &[libc::SYS_clone3, libc::SYS_openat2, libc::SYS_io_setup];
+
+/// Requests of btrfs that make or remove a whole folder, in place of the calls that the change tracker stops.
+const SUBVOLUMES: [u64; 6] = [0x5000_9401, 0x5000_940E, 0x5000_940F, 0x5000_9417, 0x5000_9418, 0x5000_943F];
 
 const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
@@ -186,9 +190,9 @@ fn refused(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
         rules.insert(call, any);
     }
     // Typing into the terminal of the user who runs haft.
-    let typing = [libc::TIOCSTI, TIOCLINUX];
-    let typing = typing.map(|it| Rule::new(vec![condition(1, Op::Eq, it)?]));
-    rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
+    let requests = [libc::TIOCSTI, TIOCLINUX].into_iter().chain(SUBVOLUMES);
+    let requests = requests.map(|it| Rule::new(vec![condition(1, Op::Eq, it)?]));
+    rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
 
     let family = |op, family: i32| condition(0, op, family as u64);
     let mut other = vec![

@@ -22,16 +22,21 @@ tracked! {
     mod open_files;
     mod resolve;
     mod system;
+    mod walk;
     pub(crate) use filter::{install, program};
     pub use listener::{During, Tracked, Tracker};
 }
 
+mod between;
+mod hold;
 mod log;
 mod logs;
 mod refused;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod untracked;
 
+pub use between::{Opener, Opening};
+pub use hold::{Asker, Hold};
 pub use logs::{Bounds, Call, Logs, Totals};
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub use untracked::{During, Tracked, Tracker};

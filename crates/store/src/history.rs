@@ -14,7 +14,7 @@ use kit::{
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::{Hash, Store, changes::Landed, now_ms};
+use crate::{Found, Hash, Store, changes::Landed, now_ms};
 
 /// Records the changes of one call. The file layer of `kit` calls it before each change.
 #[derive(Clone)]
@@ -51,6 +51,28 @@ impl Store {
             session: session.into(),
             call: call.into(),
             landed: Arc::default(),
+        }
+    }
+
+    /// Returns the content that a file had before its first edit in a session, empty if it did not exist; `None` if the
+    /// session has no edit of it, or that content is not kept any more. Blocks.
+    ///
+    /// # Errors
+    /// When the database or the content can't be read.
+    pub fn before_edits(&self, session: &str, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
+        let (session, path) = (session.to_owned(), path.as_os_str().as_bytes().to_owned());
+        let first = self.wait(move |database| {
+            let first = "SELECT before FROM changes WHERE session = ?1 AND path = ?2 ORDER BY id LIMIT 1";
+            let mut statement = database.prepare_cached(first)?;
+            statement.query_row(params![session, path], |row| row.get::<_, Option<[u8; 32]>>(0)).optional()
+        })?;
+        match first {
+            None => Ok(None),
+            Some(None) => Ok(Some(Vec::new())),
+            Some(Some(hash)) => Ok(match self.blobs().get(&Hash::from_bytes(hash))? {
+                Found::Bytes(bytes) => Some(bytes),
+                Found::Expired | Found::Damaged => None,
+            }),
         }
     }
 }

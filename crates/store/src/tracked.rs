@@ -225,6 +225,15 @@ impl Tracked {
             || (!instance.is_empty() && corpse(&self.store.live_folder(), instance).is_none())
     }
 
+    /// Returns the number of reversals that a call is: 0 for a command, 1 for its undo, 2 for its redo.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn depth(&self, call: &str) -> Result<u32, Fault> {
+        let plan: Option<Plan> = self.read(&self.folder_of(call).join(PLAN))?;
+        Ok(plan.map_or(0, |it| it.depth))
+    }
+
     /// Returns the tracked calls whose changes are not undone, the newest first.
     ///
     /// # Errors

@@ -374,6 +374,7 @@ fn settings(
             kept_outputs: config.limits.outputs(),
             ask: config.undo.ask(),
             kept_for_undo: config.undo.kept(),
+            overwrite: config.undo.overwrite.clone(),
             ..Commands::default()
         },
     })

@@ -81,7 +81,7 @@ fn files_that_git_does_not_have_are_asked_about_and_a_no_changes_nothing() {
     assert_eq!(before.differences(&Tree::of(&test_ws.at(""))), Vec::<String>::new());
     let arguments = json!({"command": "rm -rf many"}).to_string();
     let mut terminal = Terminal::start(&test_ws.haft(&["call", "shell", &arguments]));
-    terminal.shows("delete many/ (600 files)", 1).shows("[n]o: ", 1);
+    terminal.shows("delete or empty many/ (600 files)", 1).shows("[n]o: ", 1);
     assert_eq!(
         before.differences(&Tree::of(&test_ws.at(""))),
         Vec::<String>::new(),
@@ -131,4 +131,30 @@ fn workspace_file_can_t_raise_the_limits() {
     test_ws.put("haft.toml", "[undo]\nask_files = 100000\nask_percent = 100\n");
     test_ws.call("shell", &json!({"command": "rm -rf many"})).must("denied");
     assert!(test_ws.at("many/80").exists());
+}
+
+#[test]
+fn patterns_that_the_session_added_make_nothing_ignored() {
+    kit::needs!(Git);
+    let test_ws = repository();
+    script(&test_ws, "mkdir new; for i in $(seq 80); do echo new $i > new/$i; done");
+    let before = Tree::of(&test_ws.at("new"));
+    let session = ["--session", "one"];
+    let denied = |command: &str| {
+        let called = test_ws.call_with(&session, "shell", &json!({"command": command}));
+        assert_eq!(
+            before.differences(&Tree::of(&test_ws.at("new"))),
+            Vec::<String>::new(),
+            "{}",
+            called.text()
+        );
+        assert_eq!(called.kind(), "denied", "{command}: {}", called.text());
+    };
+    denied("echo '*' >> .gitignore; rm -rf new");
+    denied("echo '*' > new/.gitignore; rm -rf new");
+    test_ws.call_with(&session, "shell", &json!({"command": "echo /new >> .gitignore"})).must("ok");
+    denied("rm -rf new");
+    test_ws.call_with(&session, "write", &json!({"path": "new/.gitignore", "content": "*\n"})).must("ok");
+    let called = test_ws.call_with(&session, "shell", &json!({"command": "rm -rf new"})).must("denied");
+    assert!(test_ws.at("new/80").exists(), "{}", called.text());
 }

@@ -61,6 +61,10 @@ cases! {
     file_of_two_names_is_written: "ln data/blob data/second", "echo x > data/second" => Undone;
     one_of_two_names_is_removed: "ln data/blob data/second", "rm data/blob" => Undone;
     both_names_are_removed: "ln data/blob data/second", "rm data/blob data/second" => Undone;
+    one_of_two_names_is_removed_and_the_other_written: "ln data/blob data/second", "rm data/blob; echo x > data/second" => Undone;
+    one_of_two_names_is_replaced: "ln data/blob docs/second", "sed -i s/x/y/ docs/second" => Undone;
+    names_are_swapped: "ln src/1.c src/one; ln src/2.c src/two", "ln -f src/1.c src/two; ln -f src/2.c src/one; echo x > src/one; rm src/1.c" => Undone;
+    second_name_of_a_call_before_the_write: "", "ln data/blob second; echo x > second; rm second" => Undone;
     written_through_a_link: "", "echo x > docs/link" => Undone;
     written_through_a_linked_folder: "", "echo x > docs/folder/2.c; rm docs/folder/3.c" => Undone;
     written_through_a_descriptor_path: "", "exec 3<>README; echo x > /proc/self/fd/3" => Undone;
@@ -116,7 +120,7 @@ cases! {
     sparse_file_is_written: "truncate -s 8M data/sparse; echo end >> data/sparse", "printf x | dd of=data/sparse bs=1 seek=1000 conv=notrunc 2>/dev/null" => Undone;
     sparse_file_is_emptied: "truncate -s 8M data/sparse; echo end >> data/sparse", ": > data/sparse" => Undone;
     file_above_the_bound_is_written: "head -c 3000000 /dev/zero | tr '\\0' y > data/large", "echo x >> README; printf x | dd of=data/large conv=notrunc 2>/dev/null" => UndoneOrTold;
-    file_above_the_bound_is_removed: "head -c 3000000 /dev/zero | tr '\\0' y > data/large", "rm data/large" => UndoneOrTold;
+    file_above_the_bound_is_removed: "head -c 3000000 /dev/zero | tr '\\0' y > data/large", "rm data/large; echo x >> README" => UndoneOrTold;
     socket_and_device_are_removed [SystemPython]: "%PY% -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'; mknod null c 1 3 || true", "rm -f socket null README" => UndoneOrTold;
     socket_is_made [SystemPython]: "", "%PY% -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")' || echo x > socket" => Undone;
     // Less usual calls.
@@ -145,4 +149,28 @@ cases! {
     other_ways_are_refused [SystemPython]: "%WAYS%", "%PY% ways.py" => Refused;
     calls_of_32_bits_are_refused: "%INT80%", "./int80 || true" => Refused;
     mounts_of_their_own_are_refused: "mkdir over", "unshare -Urm sh -c 'mount --bind src over && echo x > over/1.c'; unshare -m true && rm README; true" => Refused;
+    written_through_a_link_to_a_folder_of_descriptors: "", "exec 3<README; ln -s /proc/self/fd own; echo x > own/3; rm own" => Undone;
+    written_through_a_link_to_a_descriptor: "", "exec 3<README; ln -s /proc/self/fd/3 own; echo x > own; rm own" => Undone;
+    removed_through_a_link_to_the_working_folder: "", "ln -s /proc/self/cwd here; rm here/README; echo x > here/src/1.c; mv here/docs/letter here/docs/other" => Undone;
+    written_by_roundabout_paths: "", "exec 3<README; echo x > /proc/self/../self/fd/3; cd /proc/self/cwd/src; echo x > ./../src/1.c; cd /dev/fd/; echo y > 3; rm /proc/thread-self/cwd/../../../nothing 2>/dev/null; rm /proc/$$/root$OLDPWD/2.c" => Undone;
+    written_through_the_folder_of_another_process: "", "exec 3<README; sleep 5 & echo x > /proc/$!/fd/3; ln -s /proc/$! other; rm other/cwd/src/1.c; kill %1" => Undone;
+    hole_by_ioctl [SystemPython]: "", "%PY% -c 'import fcntl, os, struct; f = os.open(\"data/blob\", os.O_WRONLY | os.O_APPEND); fcntl.ioctl(f, 0x4030582B, struct.pack(\"hhqqiI16x\", 0, 0, 0, 8192, 0, 0))' || printf x | dd of=data/blob conv=notrunc 2>/dev/null" => Undone;
+    zeroes_by_ioctl [SystemPython]: "", "%PY% -c 'import fcntl, os, struct; f = os.open(\"data/blob\", os.O_WRONLY | os.O_APPEND); fcntl.ioctl(f, 0x40305839, struct.pack(\"hhqqiI16x\", 0, 0, 4096, 8192, 0, 0))' || printf x | dd of=data/blob conv=notrunc 2>/dev/null" => Undone;
+    cloned_over_by_ioctl [SystemPython]: "", "%PY% -c 'import fcntl, os; fcntl.ioctl(os.open(\"README\", os.O_WRONLY), 0x40049409, os.open(\"src/1.c\", os.O_RDONLY))' || cp src/1.c README" => Undone;
+    ignored_by_a_pattern_of_the_command [Git]: "%GIT%mkdir build; echo work > build/work", "echo build/ >> .gitignore; echo x > build/work" => Undone;
+    program_that_can_t_be_read: "", "cp /bin/rm wipe; chmod 111 wipe; ./wipe README || rm README" => Undone;
+    process_that_hides_itself [SystemPython]: "", "%PY% -c 'import ctypes, os; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); os.unlink(\"README\"); d = os.open(\"src\", os.O_RDONLY); os.unlink(\"1.c\", dir_fd=d); open(\"src/2.c\", \"w\").write(\"x\")' || echo x > README" => Undone;
+    folder_above_is_closed: "", "cd src/deep && chmod 000 .. && rm -r er && chmod 755 .." => Undone;
+    folder_above_stays_closed: "", "cd src/deep && chmod 000 .. && echo x > er/1.h; rm -f er/2.h" => Undone;
+    git_alias_removes_files [Git]: "%GIT%", "git -c alias.wipe='!rm -rf src/deep README; echo x > src/1.c' wipe" => Undone;
+    git_alias_removes_the_history [Git]: "%GIT%", "git -c alias.wipe='!rm -rf .git/objects' wipe" => Denied;
+    program_of_the_name_of_git_removes_the_history [Git]: "%GIT%", "cp /bin/rm /tmp/git; PATH=/tmp:$PATH; git -rf .git/objects .git/refs" => Denied;
+    program_in_a_folder_of_git_s_programs [Git]: "%GIT%", "mkdir /tmp/x; cp /bin/rm /tmp/x/git-wipe; GIT_EXEC_PATH=/tmp/x /tmp/x/git-wipe -rf .git/objects" => Denied;
+    history_is_moved_away [Git]: "%GIT%", "mv .git/objects .git/other" => Denied;
+    ref_is_moved_away [Git]: "%GIT%", "mv .git/refs/heads/main .git/refs/heads/gone" => Denied;
+    head_is_exchanged [Git, SystemPython]: "%GIT%", "%PY% -c 'import ctypes; assert ctypes.CDLL(None).renameat2(-100, b\".git/HEAD\", -100, b\".git/index\", 2) == 0'" => Denied;
+    hook_that_wipes [Git]: "%GIT%", "git config core.hooksPath hooks || true; mkdir -p hooks; printf '#!/bin/sh\\nrm -rf src/deep docs/letter\\n' > hooks/pre-commit; chmod 755 hooks/pre-commit; git -c core.hooksPath=hooks -c user.name=a -c user.email=a@b commit -q --allow-empty -m x" => UndoneOrTold;
+    renames_over_each_other: "", "for i in 1 2 3 4 5; do mv src/$i.c src/6.c; done; mv src/6.c README" => Undone;
+    names_swap_while_they_are_written: "ln src/1.c one", "ln -f src/2.c one; echo x > one; ln -f README one; echo y >> one; rm one" => Undone;
+    processes_that_go_on: "", "(setsid sh -c 'rm -r src/deep; echo x > README' >/dev/null 2>&1 &); while [ -e src/deep ]; do :; done; sleep 0.1" => Undone;
 }

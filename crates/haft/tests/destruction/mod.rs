@@ -7,17 +7,24 @@ mod asked;
 mod at_once;
 mod cases;
 mod descriptors;
+mod everywhere;
 mod file_systems;
+mod held;
+mod history;
 mod mounts;
 mod random;
 mod table;
 mod tree;
 
-use std::process::{Command, Stdio};
+use std::{
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 
 use kit::testing::needs::Program;
 
-use crate::support::{Ran, TestWorkspace};
+use crate::support::{Ran, TIMEOUT, TestWorkspace};
 
 /// One case of destruction.
 #[derive(Debug)]
@@ -146,6 +153,16 @@ fn script(test_ws: &TestWorkspace, script: &str) {
 
 fn undo(test_ws: &TestWorkspace) -> Ran {
     test_ws.run(&["undo"])
+}
+
+/// Waits for what no event tells of.
+#[track_caller]
+fn until(otherwise: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < TIMEOUT, "{otherwise}");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Returns whether an answer names the path of a difference, or a folder around it that is below `above`.

@@ -106,9 +106,22 @@ asks nobody, `write` to `.git/config` does.
 | web | GET and HEAD to public hosts | yes, if the address is known (`web` in `[net]`) |
 | network | any other request, and any private address | no: a grant or an answer per host |
 | session | state of this session only | yes |
-| runs alone | no call that writes runs beside it | |
+| runs alone | no call that writes runs beside it; for commands, see [below](#commands-at-once) | |
 
-Any call also takes `run_in_background` (the call becomes a job) and `allow_concurrent` (a command runs beside other calls).
+Any call also takes `run_in_background` (the call becomes a job) and `allow_concurrent` (it waits for no command, and none waits for it).
+
+### Commands at once
+
+Commands that a model sends together run together, as do calls that touch different things:
+
+- A command waits for each write before it. It waits at most 0.1 s for a command that has just begun: quick ones keep their order.
+- Commands that call the same program of these take turns: git, make, cargo, go, npm, yarn, pip, docker, terraform and other build and package programs.
+- A `write` or `edit` waits for a command before it that has the file open for writing, has changed it, names it, or began less than 0.1 s ago.
+- Calls of one lasting `bash` take turns. Commands outside the sandbox, whose changes haft can't follow, run alone.
+- The answer names files that two calls changed at the same time, writes that happened while a command ran, and, if a command failed, those that had not ended before it began.
+- A call that waits says for what: as progress, and in the terminal.
+
+A command that needs another one belongs in the same call (`make && make test`) or the next message.
 
 ";
 

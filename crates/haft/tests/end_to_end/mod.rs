@@ -3,6 +3,7 @@
 mod approval;
 mod arguments;
 mod big_files;
+mod commands_at_once;
 mod concurrency;
 mod control_files;
 mod credentials;

@@ -520,7 +520,7 @@ fn faults_of_arguments_list_all_there_are_and_name_no_type_of_rust() {
             (
                 "shell",
                 json!({"command": "x", "nope": 1}),
-                &["`unconfined`, `preview`, `run_in_background`, `allow_concurrent`"],
+                &["`unconfined`, `preview`, `run_in_background`"],
                 &[],
             ),
             ("read", json!({"path": "a", "limit": -5}), &["`limit`: must be 0 or more, not -5"], &["usize"]),

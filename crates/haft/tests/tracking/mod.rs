@@ -46,6 +46,7 @@ fn records(test_ws: &TestWorkspace, call: &str) -> Vec<String> {
                     }
                 }
                 Record::Moved { from, to } => format!("moved {} to {}", name(&from), name(&to)),
+                Record::NotByGit { path } => format!("not by git {}", name(&path)),
                 Record::Attributes { path, attributes } => {
                     format!("{} attributes {}", attributes.len(), name(&path))
                 }
@@ -143,6 +144,16 @@ fn the_other_name_of_a_file_is_kept_when_it_is_written_by_a_new_one() {
     fs::hard_link(test_ws.at("x"), test_ws.at("y")).unwrap();
     assert_eq!(after(&test_ws, "ln a b; echo new > b"), ["new b", "copied a: shared"]);
     assert_eq!(after(&test_ws, "echo new > x; echo newer > y; rm x"), ["copied x: both", "copied y: both"]);
+}
+
+#[test]
+fn a_move_that_the_kernel_refuses_between_mounts_is_recorded_as_the_copy_that_it_becomes() {
+    kit::needs!(Git);
+    let test_ws = TestWorkspace::new();
+    let init = std::process::Command::new("git").args(["init", "-q"]).current_dir(test_ws.at("")).status();
+    assert!(init.unwrap().success());
+    // The sandbox mounts `.git`.
+    assert_eq!(after(&test_ws, "echo x > new; mv new .git/refs/new"), ["new new", "new .git/refs/new"]);
 }
 
 #[test]

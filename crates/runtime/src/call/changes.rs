@@ -24,13 +24,26 @@ pub(super) struct End {
     pub(super) is_settled: bool,
 }
 
+/// The wait for the last processes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// None: what they change from now on belongs to another call.
+    Not,
+    Soon,
+    /// For a call that is checked.
+    Checked,
+}
+
 /// Waits for the last processes of a call, but not for long: what it leaves in the background is not waited for.
 /// Returns `None` if there is nothing to settle.
-pub(super) async fn end(session: &Arc<SessionState>, call: &str, is_checked: bool) -> Option<End> {
+pub(super) async fn end(session: &Arc<SessionState>, call: &str, wait: Wait) -> Option<End> {
     let tracks = session.runtime().tracks();
-    let within = if is_checked { CHECKED } else { SOON };
     let tracked = tracks.take_begun(call)?;
-    let goes_on = timeout(within, tracked.settled()).await.is_err();
+    let goes_on = match wait {
+        Wait::Not => false,
+        Wait::Soon => timeout(SOON, tracked.settled()).await.is_err(),
+        Wait::Checked => timeout(CHECKED, tracked.settled()).await.is_err(),
+    };
     // Most commands change nothing.
     (goes_on || tracks.folder_of(call).exists()).then(|| End {
         session: session.clone(),

@@ -84,7 +84,7 @@ impl Deletions<'_> {
         Ok((!files.is_empty() || !history.is_empty()).then_some(TooMuch { files, history }))
     }
 
-    /// Puts everything back that the call changed, asks the person, and does it again after a yes. Returns the
+    /// Puts everything back that the call changed, asks the person about its title, arguments and deletions, and does it again after a yes. Returns the
     /// decision for the journal.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Deletions<'_> {
         &self,
         too_much: &TooMuch,
         asking: Asking<'_>,
-        arguments: &str,
+        (title, arguments): (&str, &str),
     ) -> Result<String, Fault> {
         let workspace = self.session.runtime().roots().workspace().to_owned();
         let by = self.session.store().call_id();
@@ -105,8 +105,8 @@ impl Deletions<'_> {
             offers: Vec::new(),
             firm: true,
         };
-        let about =
-            About { rule: &rule, arguments, effects: too_much.lines(&workspace), changes: Vec::new() };
+        let effects = [vec![format!("run {title}")], too_much.lines(&workspace)].concat();
+        let about = About { rule: &rule, arguments, effects, changes: Vec::new() };
         let unasked = self.session.grants().is_unattended() || !self.session.policy().approve.asks();
         let answered = match unasked {
             true => Ok(Answered {
@@ -178,31 +178,46 @@ struct Candidates {
 
 fn candidates(session: &SessionState, call: &str) -> Result<Option<Candidates>, Fault> {
     let tracked = session.store().tracked();
+    if tracked.depth(call)? % 2 == 1 {
+        // An undo makes again what was there before.
+        return Ok(None);
+    }
     let Some(settled) = tracked.settle(call, false)? else { return Ok(None) };
     let Some(fold) = tracked.fold(call)? else { return Ok(None) };
     let changes = Changes { fold, settled, folder: session.store().tracked_folder().join(call) };
     let losses = changes.losses();
-    let history: Vec<PathBuf> = losses
+    let mut history: Vec<PathBuf> = losses
         .iter()
         .map(|it| &it.0)
         .filter(|it| too_much::is_of_history(it))
         .map(|it| it.path.clone())
+        .chain(changes.history_of_git())
+        .chain(changes.refs_over_packed_ones())
+        .chain(changes.fold.history_moved_away())
         .collect();
+    history.sort_unstable();
+    history.dedup();
     let countable = too_much::countable(losses.iter().map(|it| &it.0)).count() as u64;
     let limits = session.execution().ask_limits();
-    if !too_much::may_be_too_much(countable, limits) {
-        return Ok((!history.is_empty()).then(|| Candidates {
-            files: Vec::new(),
-            gone: Vec::new(),
-            history,
-        }));
+    let may_be_too_much = too_much::may_be_too_much(countable, limits);
+    if !may_be_too_much && history.is_empty() {
+        return Ok(None);
     }
     let own = made_by_session(&tracked, session.name(), call)?;
-    let before = |path: &Path| changes.content(path);
+    let earlier = rules_before(session, call)?;
+    let before = |path: &Path| {
+        let edited = session.store().before_edits(session.name(), path).ok().flatten();
+        earlier.get(path).cloned().or(edited).or_else(|| changes.content(path))
+    };
     let is_repository = |folder: &Path| changes.had_repository(folder);
     let mut rules = Rules::new(session.execution().roots(), &before, &is_repository);
+    history.retain(|path| {
+        let (repository, worktree) = too_much::repository_of_history(path);
+        let head = repository.join("HEAD");
+        !own.contains(&head) && !changes.made(&head) && !rules.ignores_folder(&worktree)
+    });
     let (mut files, mut gone) = (Vec::new(), Vec::new());
-    for (loss, entry) in &losses {
+    for (loss, entry) in losses.iter().filter(|_| may_be_too_much) {
         let counts = too_much::countable([loss]).next().is_some();
         if !counts || own.contains(&loss.path) || rules.ignores(&loss.path) {
             continue;
@@ -224,7 +239,10 @@ impl Changes {
             if became == too_much::Became::Deleted && self.has_another_name(entry) {
                 return None;
             }
-            Some((Loss { path: self.fold.original(entry), became, by_git: entry.git }, entry))
+            Some((
+                Loss { path: self.fold.original(entry), became, by_git: entry.git && !entry.after_git },
+                entry,
+            ))
         });
         losses.collect()
     }
@@ -246,14 +264,56 @@ impl Changes {
         }
     }
 
-    /// Returns the content of a file before the call, if the call changed it.
+    /// Returns the content of a file before the call, if the call changed it; of one that was not there, an empty one.
     fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let entry = self.fold.entries.iter().find(|it| self.fold.original(it) == path)?;
-        let Node::File(about) = &entry.node else { return None };
+        let about = match &entry.node {
+            Node::File(about) => about,
+            Node::Absent => return Some(Vec::new()),
+            Node::Folder(_) | Node::Link { .. } | Node::Special(_) => return None,
+        };
+        let file = match entry.kept {
+            // It was appended to, and still begins like that.
+            BeforeImage::Length => self.fold.present(&entry.path, entry.segment),
+            _ => self.image(entry)?,
+        };
         let mut content = Vec::new();
-        let image = std::fs::File::open(self.image(entry)?).ok()?;
-        image.take(about.size.min(RULES)).read_to_end(&mut content).ok()?;
+        std::fs::File::open(file).ok()?.take(about.size.min(RULES)).read_to_end(&mut content).ok()?;
         Some(content)
+    }
+
+    /// Returns the parts of a history that git itself made in this call, and another program then deleted or rewrote:
+    /// after `git gc`, they are all there is.
+    fn history_of_git(&self) -> impl Iterator<Item = PathBuf> {
+        let made = self.fold.entries.iter().filter(|it| it.after_git && it.node == Node::Absent);
+        made.map(|it| self.fold.present(&it.path, it.segment)).filter(|it| too_much::part_of_history(it))
+    }
+
+    /// Returns the refs that another program than git wrote, and that hide one of the same name in `packed-refs`.
+    fn refs_over_packed_ones(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for (entry, left) in self.fold.entries.iter().zip(&self.settled.left) {
+            let path = self.fold.present(&entry.path, entry.segment);
+            let is_new = entry.node == Node::Absent && matches!(left.node, Some(Node::File(_)));
+            if !is_new || entry.git || !too_much::part_of_history(&path) {
+                continue;
+            }
+            let (repository, _) = too_much::repository_of_history(&path);
+            let Ok(name) = path.strip_prefix(&repository) else { continue };
+            let packed = repository.join("packed-refs");
+            let text = self.content(&packed).filter(|it| !it.is_empty());
+            let text = text.or_else(|| std::fs::read(&packed).ok()).unwrap_or_default();
+            let name = format!(" {}", name.display());
+            if String::from_utf8_lossy(&text).lines().any(|line| line.ends_with(&name)) {
+                found.push(path);
+            }
+        }
+        found
+    }
+
+    /// Returns whether the call created this path.
+    fn made(&self, path: &Path) -> bool {
+        self.fold.entries.iter().any(|it| it.node == Node::Absent && it.path == path)
     }
 
     /// Returns whether a folder held a repository before the call.
@@ -265,7 +325,11 @@ impl Changes {
 }
 
 /// Returns the files that earlier calls of the session created.
-fn made_by_session(tracked: &Tracked, session: &str, call: &str) -> Result<HashSet<PathBuf>, Fault> {
+pub(super) fn made_by_session(
+    tracked: &Tracked,
+    session: &str,
+    call: &str,
+) -> Result<HashSet<PathBuf>, Fault> {
     let mut made = HashSet::new();
     let mut existed: HashMap<PathBuf, bool> = HashMap::new();
     let mut calls = tracked.open_calls(Some(session))?;
@@ -283,6 +347,27 @@ fn made_by_session(tracked: &Tracked, session: &str, call: &str) -> Result<HashS
         }
     }
     Ok(made)
+}
+
+/// Returns the ignore rules that earlier commands of the session changed, as they were before that: what a session has
+/// git ignore is not ignored in it.
+fn rules_before(session: &SessionState, call: &str) -> Result<HashMap<PathBuf, Vec<u8>>, Fault> {
+    let tracked = session.store().tracked();
+    let mut rules = HashMap::new();
+    let mut calls = tracked.open_calls(Some(session.name()))?;
+    calls.reverse();
+    for earlier in calls.iter().filter(|it| it.call != call && it.depth == 0) {
+        let Some(fold) = tracked.fold(&earlier.call)? else { continue };
+        let folder = session.store().tracked_folder().join(&earlier.call);
+        let changes = Changes { fold, settled: Settled::default(), folder };
+        let paths = changes.fold.entries.iter().map(|it| changes.fold.original(it));
+        for path in paths.filter(|it| it.ends_with(".gitignore") || it.ends_with(".git/info/exclude")) {
+            if let Some(content) = changes.content(&path) {
+                rules.entry(path).or_insert(content);
+            }
+        }
+    }
+    Ok(rules)
 }
 
 /// Counts the files of these folders that git does not ignore, up to a maximum.

@@ -1,5 +1,7 @@
 //! Running a call: an own task, independent of its caller.
 
+mod check;
+
 use std::{
     collections::VecDeque,
     panic::AssertUnwindSafe,
@@ -10,7 +12,7 @@ use std::{
 
 use futures_util::FutureExt;
 use kit::{
-    Cx, Fault, Files, Kind, Kinds, Output, Part, Services,
+    Cx, Fault, Files, Kind, Output, Part, Services,
     services::{Progress, Review, State},
     spans,
 };
@@ -26,12 +28,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, JournalEntry, Plan, Reviewing, Within, changes,
-    confirm::Confirming,
-    deletions::{self, Deletions},
-    hooks, model_output,
-    questions::Asking,
-    tools::ToolsOf,
+    Answer, JournalEntry, Plan, Reviewing, Within, beside, confirm::Confirming, hooks, model_output,
+    tools::ToolsOf, waiting,
 };
 use crate::{
     deadline::LONGEST,
@@ -60,6 +58,9 @@ const MARGIN: Duration = Duration::from_secs(10);
 /// A wait for locks of at least this time is noted for the model.
 const LONG_WAIT: Duration = Duration::from_secs(1);
 
+/// Limit of the arguments in a question about what a command changes, in bytes.
+const ARGUMENTS: usize = 4096;
+
 /// A call under way.
 pub(super) struct Work {
     session: Arc<SessionState>,
@@ -85,6 +86,8 @@ pub(super) struct Work {
     landed: Arc<Landed>,
     /// Asks about its changes before they are made.
     review: Option<Arc<Reviewing>>,
+    /// Checks what its commands change, if it may change something.
+    checked: Option<check::Checked>,
     span: spans::Call,
     /// The span of the job, once it is one.
     job_span: Option<spans::Job>,
@@ -128,6 +131,7 @@ impl Work {
             others_asked,
             landed,
             review,
+            checked: None,
             span,
             job_span: None,
             _lost: lost,
@@ -261,11 +265,16 @@ impl Work {
         let deadline = self.allowed + self.session.deadline();
         let folder = self.session.store().locks();
         let got = {
-            let waiting = pin!(async {
-                let locks = locks.await;
+            let session = self.session.clone();
+            let waiting = async {
+                let mut locks = locks.await;
+                let tracks = session.runtime().tracks();
+                locks.wait_for_commands(&plan.writes, |call, path| tracks.has_changed(call, path)).await;
                 let beside = file_locks::lock(&folder, &plan.writes).await;
                 (locks, beside)
-            });
+            };
+            let (session, id, progress) = (self.session.clone(), self.id.clone(), self.progress.clone());
+            let waiting = pin!(waiting::reported(&session, &id, progress.as_deref(), waiting));
             let got = self.attend(waiting, deadline, &mut None).await;
             let stop = if self.is_job() { &self.this.stop } else { &self.cancel };
             if stop.is_cancelled() { Err(Kind::Cancelled) } else { got }
@@ -289,6 +298,10 @@ impl Work {
             ));
         }
         self.review = self.reviewing(&mut plan);
+        let arguments = (!plan.read_only).then(|| {
+            let end = self.entry.arguments.floor_char_boundary(ARGUMENTS);
+            self.entry.arguments.get(..end).unwrap_or_default().to_owned()
+        });
         let begun = match &self.review {
             // The person's decision is part of the record that is written before any change.
             Some(review) if self.asks_first(&plan) => {
@@ -313,55 +326,15 @@ impl Work {
         };
         // A job may run for hours, so it gives up its locks.
         let mut held = (!self.is_job() || plan.only_files).then_some((locks, beside));
-        // A person's own command needs no approval.
-        let runs = plan.prepared.touches().kinds().covers(Kinds::RUN) && !plan.by_person;
-        let done = self.run_tool(plan, &mut held).await;
-        let checks = runs && !self.is_job();
-        let end = changes::end(&self.session, &self.id, checks).await;
-        let Some(mut end) = end else { return done };
-        let done = if checks { self.check_deletions(done, &mut end).await } else { done };
-        end.show(&self.landed).await;
-        done
-    }
-
-    /// Denies a call whose command deleted too much, unless the person allows it; its changes are put back then.
-    async fn check_deletions(
-        &mut self,
-        done: Result<Output, Fault>,
-        end: &mut changes::End,
-    ) -> Result<Output, Fault> {
-        let (session, call) = (self.session.clone(), self.id.clone());
-        let deletions = Deletions { session: &session, call: &call };
-        let too_much = match deletions.too_much().await {
-            Ok(None) => {
-                end.is_settled = true;
-                return done;
-            }
-            Ok(Some(too_much)) => too_much,
-            Err(fault) => {
-                tracing::warn!(call, "it is not known what a command deleted: {fault}");
-                return done;
-            }
-        };
-        let asked = self.this.asked.clone();
-        let asking = Asking {
-            session: &session,
-            whose: &self.whose,
-            tool: &self.this.tool,
-            asked: &asked,
-            cancel: &self.this.stop,
-        };
-        match deletions.ask(&too_much, asking, &self.entry.arguments).await {
-            Ok(decision) => {
-                self.entry.asked.push(decision);
-                done
-            }
-            Err(fault) => {
-                self.entry.asked.push(format!("denied: {}", deletions::RULE));
-                let seen = done.map_or_else(|fault| fault.seen, |output| Some(Box::new(output)));
-                Err(Fault { seen, ..fault })
-            }
+        if let Some(arguments) = arguments {
+            self.begin_check(arguments, plan.by_person);
         }
+        let done = self.run_tool(plan, &mut held).await;
+        let done = self.end_check(done).await;
+        if let Some((locks, _)) = &held {
+            self.entry.notes.extend(beside::notes(&self.session, locks, &self.landed, &done));
+        }
+        done
     }
 
     /// Returns whether no change is made before a person has decided.
@@ -495,6 +468,10 @@ impl Work {
                 () = asked.passed(deadline, self.asked_before), if is_call => return Err(Kind::Timeout),
             };
             *held = None;
+            let wish = match wish {
+                Wish::HandOver(output) => Wish::HandOver(self.handed_over(output).await),
+                wish => wish,
+            };
             self.grant(wish);
         }
     }
@@ -565,6 +542,9 @@ impl Work {
         let notifications = if read { self.session.jobs().take_notifications() } else { VecDeque::new() };
         if !notifications.is_empty() {
             notes.extend(Jobs::notes(&notifications, self.has("read_job")));
+        }
+        if read {
+            notes.extend(self.session.take_notes_between_calls());
         }
         let changed = if read { self.session.tool_changes() } else { None };
         notes.extend(changed.iter().filter_map(|(note, _)| note.clone()));

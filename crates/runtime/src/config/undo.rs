@@ -7,7 +7,7 @@ use super::keys::{Fallback::*, declare::section, merging::*};
 
 section! {
     /// `[undo]`: what commands change and delete. A workspace's file may only lower the limits of deletions.
-    #[derive(Copy, Default, Eq)]
+    #[derive(Default, Eq)]
     #[serde(default)]
     pub struct UndoSection, merged by_key {
         /// Copies of the files that commands change, and the number of deleted files above which a person is asked.
@@ -40,6 +40,15 @@ section! {
             ignored: bool {
                 example: "true",
                 default: Words("false"),
+                workspace: OwnFile,
+                merge: own_file,
+            }
+            /// Files that a command may overwrite unasked though no copy of them can be kept, as patterns of
+            /// `.gitignore`: a database, a disk image. Before any other such file is written to, haft stops the
+            /// command and asks; if nobody is there, the write fails.
+            overwrite: Vec<String> {
+                example: r#"["*.img", "/var/db"]"#,
+                default: Words("none"),
                 workspace: OwnFile,
                 merge: own_file,
             }
@@ -82,7 +91,7 @@ impl Default for AskLimits {
 
 impl UndoSection {
     /// Returns what is kept of the files that commands change.
-    pub fn kept(self) -> Bounds {
+    pub fn kept(&self) -> Bounds {
         let usual = Bounds::default();
         Bounds {
             file: self.file_mib.map_or(usual.file, |it| it << 20),
@@ -92,7 +101,7 @@ impl UndoSection {
     }
 
     /// Returns the limits of what a command deletes unasked.
-    pub fn ask(self) -> AskLimits {
+    pub fn ask(&self) -> AskLimits {
         let usual = AskLimits::default();
         AskLimits {
             files: self.ask_files.unwrap_or(usual.files),

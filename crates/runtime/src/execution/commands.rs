@@ -33,6 +33,8 @@ pub struct Commands {
     pub ask: AskLimits,
     /// The limits of what is kept of the files that commands change.
     pub kept_for_undo: Bounds,
+    /// Files that commands may overwrite unasked though no copy can be kept, as patterns of `.gitignore`.
+    pub overwrite: Vec<String>,
 }
 
 impl Default for Commands {
@@ -48,6 +50,7 @@ impl Default for Commands {
             kept_outputs: LimitsSection::default().outputs(),
             ask: AskLimits::default(),
             kept_for_undo: Bounds::default(),
+            overwrite: Vec::new(),
         }
     }
 }

@@ -1,6 +1,13 @@
 //! Keepers of an execution: each starts the session's commands, in the sandbox or outside of it.
 
-use std::{net::TcpListener, os::fd::OwnedFd, path::PathBuf, process::Command, sync::Arc, time::Instant};
+use std::{
+    net::TcpListener,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    process::Command,
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
 use kit::{
     Fault, Kind,
@@ -309,7 +316,11 @@ impl Execution {
         if roots.is_empty() || self.is_read_only() {
             return Ok(None);
         }
-        Tracker::start(self.inner.tracks.clone(), &roots).map(Some).map_err(|error| error.to_string())
+        let tracker = Tracker::start(self.inner.tracks.clone(), &roots, self.inner.opener.clone());
+        tracker.map(Some).map_err(|error| {
+            self.inner.is_untracked.store(true, Ordering::Relaxed);
+            error.to_string()
+        })
     }
 
     /// Records that a command of the call may change files that are not tracked, so that an undo says so.

@@ -179,6 +179,8 @@ impl Execution {
             allowed: session.allowed.clone(),
             grants: session.grants.clone(),
             tracks: session.tracks.clone(),
+            opener: session.opener.clone(),
+            is_untracked: std::sync::atomic::AtomicBool::new(false),
             own,
             preview,
             number: NUMBER.fetch_add(1, Ordering::Relaxed),

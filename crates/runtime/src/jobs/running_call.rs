@@ -251,6 +251,12 @@ impl Caller for ThisCall {
         });
     }
 
+    fn passed(&self, limit: Duration) -> Soon<'_, ()> {
+        let (asked, from) = (self.asked.clone(), self.asked.total());
+        let deadline = tokio::time::Instant::now() + limit;
+        Box::pin(async move { asked.passed(deadline, from).await })
+    }
+
     fn go_on(&self, answer: Output) {
         self.wish(Wish::GoOn(answer));
     }

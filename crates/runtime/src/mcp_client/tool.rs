@@ -14,7 +14,7 @@ use rmcp::{
     service::{PeerRequestOptions, ServiceError},
 };
 use serde_json::{Map, Value};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
 
 use super::{
@@ -271,7 +271,6 @@ impl OneCall {
             .service()
             .notifications
             .subscribe(handle.progress_token.clone(), cx.services().progress.clone());
-        let too_long = self.time_limit().and_then(|it| Instant::now().checked_add(it));
         let answer = tokio::select! {
             biased;
             answer = &mut handle.rx => Some(answer),
@@ -280,7 +279,7 @@ impl OneCall {
                 let _ = handle.cancel(Some("the call was stopped".to_owned())).await;
                 return Err(Lost::Otherwise(self.stopped()));
             }
-            () = until(too_long) => {
+            () = too_long(self.time_limit(), cx) => {
                 let seconds = self.time_limit().unwrap_or_default().as_secs();
                 let _ = handle.cancel(Some("the call took too long".to_owned())).await;
                 let what = format!("`{}` did not answer within its {seconds} s, so the call was stopped; it may or may not have been done", self.terms.spec.name);
@@ -329,9 +328,10 @@ impl OneCall {
     }
 }
 
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
+async fn too_long(limit: Option<Duration>, cx: &Cx) {
+    // A deadline beyond the clock's range never comes.
+    match limit.filter(|it| Instant::now().checked_add(*it).is_some()) {
+        Some(limit) => cx.caller().passed(limit).await,
         None => std::future::pending().await,
     }
 }

@@ -144,7 +144,7 @@ impl OneCall {
             biased;
             () = cx.cancelled() => Err(Kind::Cancelled),
             exit = process.finished(DRAIN) => Ok(exit),
-            () = self.called.terms.too_long() => Err(Kind::Timeout),
+            () = self.called.terms.too_long(cx) => Err(Kind::Timeout),
         };
         if ended.is_ok() && !process.left().await.processes.is_empty() {
             // On a busy machine the members of a pipeline end a moment after the program that waited for

@@ -176,7 +176,7 @@ impl PythonCall {
                         format!("`{}` was stopped after {after:.1} s", self.tool.terms.spec.name),
                     );
                 }
-                () = self.tool.terms.too_long() => {
+                () = self.tool.terms.too_long(cx) => {
                     let limit = limit.unwrap_or_default().as_secs_f32();
                     break (
                         Kind::Timeout,

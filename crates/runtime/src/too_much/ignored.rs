@@ -40,6 +40,15 @@ impl<'a> Rules<'a> {
 
     /// Returns whether git ignored this file.
     pub(crate) fn ignores(&mut self, path: &Path) -> bool {
+        self.ignores_it(path, false)
+    }
+
+    /// Returns whether git ignored this folder, by the rules of a repository around it.
+    pub(crate) fn ignores_folder(&mut self, path: &Path) -> bool {
+        self.ignores_it(path, true)
+    }
+
+    fn ignores_it(&mut self, path: &Path, is_folder: bool) -> bool {
         let Some(root) = self.roots.iter().find(|root| path.starts_with(root)).cloned() else { return false };
         let Ok(rest) = path.strip_prefix(&root) else { return false };
         let is_cache = |it: std::path::Component<'_>| CACHES.iter().any(|cache| it.as_os_str() == *cache);
@@ -51,7 +60,7 @@ impl<'a> Rules<'a> {
         let mut so_far = repository.clone();
         for part in rest.components() {
             so_far.push(part);
-            if self.verdict(&so_far, so_far != path, &repository) {
+            if self.verdict(&so_far, is_folder || so_far != path, &repository) {
                 return true;
             }
         }

@@ -58,8 +58,11 @@ impl Change {
             libc::SYS_symlinkat => Self::Create(at(b, c)),
             libc::SYS_mkdirat | libc::SYS_mknodat => Self::Create(at(a, b)),
             libc::SYS_truncate => Self::Truncate(here(a)),
-            // Of the latter only a call that writes in the middle of a file that was opened for appending.
-            libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_pwritev2 => Self::Write(number(a)),
+            // Of the last two only requests for holes, and calls that write in the middle of a file that was opened for
+            // appending.
+            libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_ioctl | libc::SYS_pwritev2 => {
+                Self::Write(number(a))
+            }
             libc::SYS_bind => Self::Bind { address: b, length: c },
             // Only without this flag can an open file be written elsewhere than at its end.
             libc::SYS_fcntl if number(c) & libc::O_APPEND != 0 => return None,

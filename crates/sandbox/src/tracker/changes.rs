@@ -2,6 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    io,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
@@ -11,6 +12,7 @@ use rustix::fs::{FileType, RenameFlags, Stat, fstat, readlinkat};
 
 use super::{
     calls::Change,
+    hold::{Decision, Losing},
     ignored::Ignored,
     images::{self, Copied},
     log::{Identity, Level, Log, Place, identity},
@@ -28,10 +30,19 @@ pub(super) enum Subject {
     Written { place: Place, there: Stat, append: bool, empties: bool },
     Metadata { place: Place, there: Stat, attributes: bool },
     Unknown(String),
+    /// haft may not look into the process.
+    Hidden,
 }
 
-/// A copy takes long: it was not made.
-pub(super) struct Long;
+/// Why a change can't be made yet, or at all.
+pub(super) enum Stop {
+    /// A copy takes long: it was not made.
+    Long,
+    /// Content would be lost, and nobody has decided about that yet.
+    Held,
+    /// Content would be lost, and that was refused.
+    Refused,
+}
 
 /// Looks up what a call is about. Takes no lock and changes nothing.
 pub(super) fn subject(looking: &Looking<'_>, change: Change) -> Subject {
@@ -39,6 +50,7 @@ pub(super) fn subject(looking: &Looking<'_>, change: Change) -> Subject {
         Ok(subject) => subject,
         Err(Trouble::Fails) => Subject::Nothing,
         Err(Trouble::Unknown(why)) => Subject::Unknown(why),
+        Err(Trouble::Hidden) => Subject::Hidden,
         Err(Trouble::Long(above)) if looking.roots.have(&above) => {
             Subject::Unknown(format!("in {}/, below a path of more than 4096 bytes", above.display()))
         }
@@ -80,8 +92,15 @@ fn look(looking: &Looking<'_>, change: Change) -> Result<Subject, Trouble> {
             _ => Subject::Nothing,
         },
         Change::Rename { from, to, flags } => {
-            let source = looking.name(from.folder, &looking.text(from)?)?;
-            let target = looking.name(to.folder, &looking.text(to)?)?;
+            let (old, new) = (looking.text(from)?, looking.text(to)?);
+            let source = looking.name(from.folder, &old)?;
+            let target = looking.name(to.folder, &new)?;
+            // It will fail, and the program copies instead.
+            if is_to_another_folder(&source, &target)
+                && looking.is_across_mounts((from.folder, &old), (to.folder, &new))
+            {
+                return Ok(Subject::Nothing);
+            }
             renamed(source, target, RenameFlags::from_bits_retain(flags))
         }
         Change::Link { from, to, flags } => {
@@ -132,6 +151,13 @@ fn look(looking: &Looking<'_>, change: Change) -> Result<Subject, Trouble> {
     })
 }
 
+fn is_to_another_folder(source: &Found, target: &Found) -> bool {
+    match (source, target) {
+        (Found::Name(from, _), Found::Name(to, _)) => from.folder_path != to.folder_path,
+        _ => false,
+    }
+}
+
 fn renamed(source: Found, target: Found, flags: RenameFlags) -> Subject {
     let exchange = flags.contains(RenameFlags::EXCHANGE);
     match (source, target) {
@@ -162,8 +188,12 @@ fn renamed(source: Found, target: Found, flags: RenameFlags) -> Subject {
 pub(super) struct Recording<'a> {
     pub(super) log: &'a mut Log,
     pub(super) ignored: &'a mut Ignored,
-    /// Whether git makes the change.
-    pub(super) git: bool,
+    /// Returns whether git makes the change.
+    pub(super) git: &'a dyn Fn() -> bool,
+    /// Returns what was decided about a file's content that may not be kept.
+    pub(super) decision: &'a dyn Fn(Identity) -> Option<Decision>,
+    /// Decides about a content that can't be kept.
+    pub(super) decide: &'a dyn Fn(Losing<'_>) -> Decision,
     /// Whether a copy may take long.
     pub(super) may_be_long: bool,
     /// The thread that makes the change.
@@ -172,10 +202,10 @@ pub(super) struct Recording<'a> {
 
 impl Recording<'_> {
     /// Adds what is to be kept before this change.
-    pub(super) fn add(&mut self, subject: &Subject) -> Result<(), Long> {
+    pub(super) fn add(&mut self, subject: &Subject) -> Result<(), Stop> {
         self.log.check_renames(Some(self.thread));
         match subject {
-            Subject::Nothing => {}
+            Subject::Nothing | Subject::Hidden => {}
             Subject::Gone(place, there) => self.gone(place, there)?,
             Subject::Created(place) => self.created(place),
             Subject::Written { place, there, append, empties } => {
@@ -197,14 +227,15 @@ impl Recording<'_> {
     }
 
     /// The name is about to lead nowhere, or to another file.
-    fn gone(&mut self, place: &Place, there: &Stat) -> Result<(), Long> {
+    fn gone(&mut self, place: &Place, there: &Stat) -> Result<(), Stop> {
         let path = place.path();
         let level = self.log.level(&path);
         let kind = FileType::from_raw_mode(there.st_mode);
         if kind.is_dir() {
             self.around(place);
             if level.is_none() {
-                self.log.before(path, Node::Folder(Metadata::of(there)), BeforeImage::Nothing, self.git);
+                let git = self.by_git(&path);
+                self.log.before(path, Node::Folder(Metadata::of(there)), BeforeImage::Nothing, git);
             }
             if level != Some(Level::New) {
                 self.attributes(place, there, false);
@@ -216,6 +247,7 @@ impl Recording<'_> {
         }
         if level >= Some(Level::Whole) {
             self.around(place);
+            self.log.changed_again(&path, self.git);
             // Its number may be another file's soon.
             if there.st_nlink == 1 {
                 self.log.copied.remove(&identity(there));
@@ -234,7 +266,8 @@ impl Recording<'_> {
         }
         self.around(place);
         let is_copied = matches!(kept, BeforeImage::Copied(_));
-        self.log.before(path, node, kept, self.git);
+        let git = self.by_git(&path);
+        self.log.before(path, node, kept, git);
         if is_copied {
             self.attributes(place, there, false);
         }
@@ -245,11 +278,12 @@ impl Recording<'_> {
         self.around(place);
         let path = place.path();
         if self.log.level(&path).is_none() {
-            self.log.before(path, Node::Absent, BeforeImage::Nothing, self.git);
+            let git = self.by_git(&path);
+            self.log.before(path, Node::Absent, BeforeImage::Nothing, git);
         }
     }
 
-    fn written(&mut self, place: &Place, there: &Stat, append: bool, empties: bool) -> Result<(), Long> {
+    fn written(&mut self, place: &Place, there: &Stat, append: bool, empties: bool) -> Result<(), Stop> {
         if let Some(named) = self.log.named.get(&identity(there)).cloned()
             && (named.path() != place.path())
         {
@@ -258,7 +292,7 @@ impl Recording<'_> {
         self.content(place, there, append, empties)
     }
 
-    fn content(&mut self, place: &Place, there: &Stat, append: bool, empties: bool) -> Result<(), Long> {
+    fn content(&mut self, place: &Place, there: &Stat, append: bool, empties: bool) -> Result<(), Stop> {
         let path = place.path();
         // Its removal was recorded, and then refused: it is its own image.
         if there.st_nlink > 1 {
@@ -267,10 +301,12 @@ impl Recording<'_> {
         let before = self.log.level(&path);
         let wanted = if append { Level::Length } else { Level::Whole };
         if before >= Some(wanted) {
+            self.log.changed_again(&path, self.git);
             return Ok(());
         }
         if append {
-            self.log.before(path.clone(), Node::File(Metadata::of(there)), BeforeImage::Length, self.git);
+            let git = self.by_git(&path);
+            self.log.before(path.clone(), Node::File(Metadata::of(there)), BeforeImage::Length, git);
         } else {
             let (of, kept) = match self.log.copied.get(&identity(there)) {
                 // The same file was written by another name before.
@@ -282,7 +318,8 @@ impl Recording<'_> {
                 }
             };
             let is_copied = matches!(kept, BeforeImage::Copied(_));
-            self.log.before(path.clone(), Node::File(of), kept, self.git);
+            let git = self.by_git(&path);
+            self.log.before(path.clone(), Node::File(of), kept, git);
             if is_copied {
                 self.attributes(place, there, false);
             }
@@ -309,7 +346,8 @@ impl Recording<'_> {
                 Node::File(_) | Node::Special(_) => BeforeImage::Metadata,
                 _ => BeforeImage::Nothing,
             };
-            self.log.before(path, node, kept, self.git);
+            let git = self.by_git(&path);
+            self.log.before(path, node, kept, git);
         }
         if attributes && level != Some(Level::New) {
             self.attributes(place, there, true);
@@ -344,7 +382,7 @@ impl Recording<'_> {
         (from, there): (&Place, &Stat),
         (to, other): (&Place, Option<&Stat>),
         exchange: bool,
-    ) -> Result<(), Long> {
+    ) -> Result<(), Stop> {
         let is_folder = |it: &Stat| FileType::from_raw_mode(it.st_mode).is_dir();
         let thread = self.thread;
         let rename = |log: &mut Log, moves: Vec<(PathBuf, PathBuf)>| {
@@ -354,6 +392,8 @@ impl Recording<'_> {
             Some(_) if exchange => {
                 self.around(from);
                 self.around(to);
+                self.history_moves(from);
+                self.history_moves(to);
                 let mut between = from.path().into_os_string().into_vec();
                 between.extend_from_slice(b".exchanged");
                 let between = PathBuf::from(OsString::from_vec(between));
@@ -368,15 +408,27 @@ impl Recording<'_> {
             None => self.around(to),
         }
         self.around(from);
+        self.history_moves(from);
         rename(self.log, vec![(from.path(), to.path())]);
-        if let Some(named) = self.log.named.get_mut(&identity(there)) {
+        // Its first name, not the further one, is moved.
+        if let Some(named) = self.log.named.get_mut(&identity(there))
+            && named.path() == from.path()
+        {
             *named = to.clone();
         }
         Ok(())
     }
 
+    /// Records that another program than git is about to move something of a repository's history.
+    fn history_moves(&mut self, place: &Place) {
+        let path = place.path();
+        if is_of_history(&path) && !(self.git)() {
+            self.log.not_by_git(path);
+        }
+    }
+
     /// Keeps the content of a file. `goes`: the name is about to be removed, so the file itself can be kept.
-    fn keep(&mut self, place: &Place, there: &Stat, goes: bool) -> Result<BeforeImage, Long> {
+    fn keep(&mut self, place: &Place, there: &Stat, goes: bool) -> Result<BeforeImage, Stop> {
         let is_file = FileType::from_raw_mode(there.st_mode).is_file();
         if goes && there.st_nlink == 1 {
             let number = self.log.next_image();
@@ -403,10 +455,16 @@ impl Recording<'_> {
             return Ok(BeforeImage::Not(Reason::Ignored));
         }
         if size > bounds.file {
-            return Ok(BeforeImage::Not(Reason::TooLarge));
+            return self.lost(place, there, Reason::TooLarge, goes);
         }
         if self.log.kept.saturating_add(size) > bounds.call {
-            return Ok(BeforeImage::Not(Reason::CallFull));
+            return self.lost(place, there, Reason::CallFull, goes);
+        }
+        // It was asked about as its copy failed: it isn't copied again for each look.
+        match (self.decision)(identity(there)) {
+            None | Some(Decision::Allowed) => {}
+            Some(Decision::Pending) => return Err(Stop::Held),
+            Some(Decision::Refused) => return Err(Stop::Refused),
         }
         let number = self.log.next_image();
         match images::copy(place, there, &self.log.images, number, self.may_be_long) {
@@ -415,8 +473,29 @@ impl Recording<'_> {
                 self.log.counted.kept_bytes += size;
                 Ok(BeforeImage::Copied(number))
             }
-            Ok(Copied::Long) => Err(Long),
-            Err(error) => Ok(BeforeImage::Not(Reason::Failed(error.to_string()))),
+            Ok(Copied::Long) => Err(Stop::Long),
+            Err(error) => {
+                let is_full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind());
+                let why = if is_full { Reason::Full } else { Reason::Failed(error.to_string()) };
+                self.lost(place, there, why, goes)
+            }
+        }
+    }
+
+    /// Returns that the content is not kept, if it may be lost.
+    fn lost(&self, place: &Place, there: &Stat, why: Reason, removes: bool) -> Result<BeforeImage, Stop> {
+        let losing = Losing {
+            identity: identity(there),
+            path: place.path(),
+            size: there.st_size.cast_unsigned(),
+            why: &why,
+            is_full: matches!(why, Reason::CallFull | Reason::Full),
+            removes,
+        };
+        match (self.decide)(losing) {
+            Decision::Allowed => Ok(BeforeImage::Not(why)),
+            Decision::Pending => Err(Stop::Held),
+            Decision::Refused => Err(Stop::Refused),
         }
     }
 
@@ -426,12 +505,20 @@ impl Recording<'_> {
             && let Ok(there) = fstat(&place.folder)
         {
             let node = Node::Folder(Metadata::of(&there));
-            self.log.before(place.folder_path.clone(), node, BeforeImage::Nothing, self.git);
+            let git = self.by_git(&place.folder_path);
+            self.log.before(place.folder_path.clone(), node, BeforeImage::Nothing, git);
         }
     }
 
+    /// Returns whether git itself makes the change, where that matters.
+    fn by_git(&self, path: &Path) -> bool {
+        may_be_of_repository(path) && (self.git)()
+    }
+
     fn count_of_git(&mut self, path: &Path) {
-        if !self.git && path.components().any(|it| it.as_os_str() == OsStr::from_bytes(b".git")) {
+        if path.components().any(|it| it.as_os_str() == OsStr::from_bytes(b".git"))
+            && !(self.git)()
+        {
             self.log.counted.of_git_dir += 1;
         }
     }
@@ -452,9 +539,19 @@ fn node(place: &Place, there: &Stat) -> Node {
     }
 }
 
-/// Returns whether the process runs git's own program: one of that name that no command can have made.
-pub(super) fn is_git(looking: &Looking<'_>) -> bool {
-    let Some(path) = looking.program() else { return false };
-    let name = path.file_name().unwrap_or_default().as_bytes();
-    (name == b"git" || name.starts_with(b"git-")) && !looking.roots.have(&path)
+/// Returns whether this may be a file of a repository, with a worktree or without one.
+fn may_be_of_repository(path: &Path) -> bool {
+    path.components().any(|it| {
+        let name = it.as_os_str();
+        name.eq_ignore_ascii_case(".git") || name == "objects" || name == "refs"
+    })
+}
+
+/// Returns whether this is an object, a ref, `HEAD` or `packed-refs` in a `.git`, or a folder of such.
+fn is_of_history(path: &Path) -> bool {
+    let mut inside = path.components().skip_while(|it| !it.as_os_str().eq_ignore_ascii_case(".git")).skip(1);
+    let is_transient = path.file_name().is_some_and(|it| {
+        it.as_bytes().starts_with(b"tmp_") || it.as_bytes().ends_with(b".lock")
+    });
+    !is_transient && inside.any(|it| ["objects", "refs", "HEAD", "packed-refs"].iter().any(|name| it.as_os_str() == *name))
 }

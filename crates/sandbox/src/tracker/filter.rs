@@ -74,6 +74,9 @@ const OPENING: &[(i64, u32)] = &[
 const CHANGING: u32 = (libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC | libc::O_CREAT) as u32;
 /// `RWF_NOAPPEND`: one write elsewhere than at the end of a file that was opened for appending.
 const NOT_APPENDING: u32 = 0x20;
+/// Requests that make a hole into an open file, or zero a range of it (`FS_IOC_UNRESVSP`, `FS_IOC_UNRESVSP64`,
+/// `FS_IOC_ZERO_RANGE`).
+const HOLES: [u32; 3] = [0x4030_5829, 0x4030_582B, 0x4030_5839];
 /// A file without a name.
 const NAMELESS: u32 = (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
 
@@ -131,6 +134,15 @@ pub(crate) fn program() -> Vec<sock_filter> {
         Step::SkipUnless(number(libc::SYS_fcntl), 3),
         Step::Load(argument_at(1)),
         Step::NotifyIf(libc::F_SETFL as u32),
+        Step::Allow,
+    ]);
+    let [one, two, three] = HOLES.map(Step::NotifyIf);
+    steps.extend([
+        Step::SkipUnless(number(libc::SYS_ioctl), 5),
+        Step::Load(argument_at(1)),
+        one,
+        two,
+        three,
         Step::Allow,
     ]);
     steps.extend([
@@ -267,6 +279,9 @@ mod tests {
         }
         assert_eq!(runs(libc::SYS_fcntl, [3, libc::F_SETFL as u64, 0, 0, 0, 0]), NOTIFY);
         assert_eq!(runs(libc::SYS_pwritev2, [3, 0, 1, 0, 0, 0x20]), NOTIFY);
+        for request in HOLES {
+            assert_eq!(runs(libc::SYS_ioctl, [3, request.into(), 0, 0, 0, 0]), NOTIFY, "{request:x}");
+        }
     }
 
     #[test]
@@ -278,6 +293,7 @@ mod tests {
             assert_eq!(runs(libc::SYS_openat, [0, 0, flags as u64, 0, 0, 0]), ALLOW, "{flags:o}");
         }
         assert_eq!(runs(libc::SYS_fcntl, [3, libc::F_GETFL as u64, 0, 0, 0, 0]), ALLOW);
+        assert_eq!(runs(libc::SYS_ioctl, [3, libc::TIOCGWINSZ, 0, 0, 0, 0]), ALLOW);
         assert_eq!(runs(libc::SYS_pwritev2, [3, 0, 1, 0, 0, 0x10]), ALLOW);
     }
 }

@@ -2,7 +2,9 @@
 
 use std::{
     collections::HashMap,
+    os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// The usual names of such folders.
@@ -12,10 +14,21 @@ const NAMES: &[&str] =
 /// The longest file of patterns that is read.
 const LONGEST: u64 = 1 << 16;
 
+/// The clock of files is behind by as much.
+const BEHIND: Duration = Duration::from_millis(20);
+
 /// Folders, each with whether it is ignored.
-#[derive(Default)]
 pub(super) struct Ignored {
     folders: HashMap<PathBuf, bool>,
+    /// Patterns that were written later don't count: a command could have any file ignored.
+    since: Duration,
+}
+
+impl Default for Ignored {
+    fn default() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { folders: HashMap::new(), since: now.saturating_sub(BEHIND) }
+    }
 }
 
 impl Ignored {
@@ -27,7 +40,7 @@ impl Ignored {
             folder.push(part);
             if let Component::Normal(name) = part
                 && let Some(name) = NAMES.iter().find(|it| name == **it)
-                && *self.folders.entry(folder.clone()).or_insert_with(|| is_named(&folder, name))
+                && *self.folders.entry(folder.clone()).or_insert_with(|| is_named(&folder, name, self.since))
             {
                 return true;
             }
@@ -37,11 +50,14 @@ impl Ignored {
 }
 
 /// Returns whether a `.gitignore` beside or above this folder names it, within its repository.
-fn is_named(folder: &Path, name: &str) -> bool {
+fn is_named(folder: &Path, name: &str, since: Duration) -> bool {
     for above in folder.ancestors().skip(1) {
         let file = above.join(".gitignore");
-        let is_small = file.symlink_metadata().is_ok_and(|it| it.is_file() && it.len() <= LONGEST);
-        let text = if is_small { std::fs::read_to_string(file).unwrap_or_default() } else { String::new() };
+        let counts = file.symlink_metadata().is_ok_and(|it| {
+            let changed = Duration::new(it.ctime().try_into().unwrap_or(0), it.ctime_nsec().try_into().unwrap_or(0));
+            it.is_file() && it.len() <= LONGEST && changed < since
+        });
+        let text = if counts { std::fs::read_to_string(file).unwrap_or_default() } else { String::new() };
         let is_pattern = |line: &str| {
             let line = line.trim().trim_end_matches('*').trim_end_matches('/');
             let line = line.strip_prefix("**/").unwrap_or(line);
@@ -69,13 +85,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn patterns_that_were_written_since_it_began_do_not_count() {
+        let room = tempfile::tempdir().unwrap();
+        let mut ignored = Ignored::default();
+        fs::create_dir_all(room.path().join("target")).unwrap();
+        fs::write(room.path().join(".gitignore"), "target\n").unwrap();
+        assert!(!ignored.have(&room.path().join("target/x")));
+        ignored = Ignored { since: Duration::MAX, ..Ignored::default() };
+        assert!(ignored.have(&room.path().join("target/x")));
+    }
+
+    #[test]
     fn a_folder_is_ignored_by_its_name_only_if_git_ignores_it() {
         let room = tempfile::tempdir().unwrap();
         let root = room.path();
         fs::create_dir_all(root.join(".git")).unwrap();
         fs::create_dir_all(root.join("a/target/debug")).unwrap();
         fs::write(root.join(".gitignore"), "/target\nnode_modules/\nout\n").unwrap();
-        let ignored = |path: &str| Ignored::default().have(&root.join(path));
+        let all = || Ignored { since: Duration::MAX, ..Ignored::default() };
+        let ignored = |path: &str| all().have(&root.join(path));
         assert!(ignored("target/debug/x") && ignored("a/node_modules/x"));
         assert!(!ignored("a/target/debug/x") && !ignored("out/x") && !ignored("target") && !ignored("dist/x"));
     }

@@ -1,6 +1,7 @@
 //! The thread that answers stopped calls of all commands of a sandbox.
 
 use std::{
+    cell::LazyCell,
     collections::HashMap,
     io,
     mem::MaybeUninit,
@@ -17,10 +18,12 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use tokio::sync::watch;
 
 use super::{
+    between::{Between, Opener, Opening},
     calls::Change,
-    changes::{self, Long, Recording, Subject},
+    changes::{self, Recording, Stop, Subject},
+    hold::{Process, Wake},
     ignored::Ignored,
-    log::Log,
+    log::{Level, Log},
     logs::{Call, Logs, Use},
     open_files::{OpenFiles, link_early},
     resolve::{Looking, Roots},
@@ -46,6 +49,8 @@ struct Shared {
     logs: Logs,
     roots: Roots,
     ignored: Mutex<Ignored>,
+    /// Opens calls for changes of processes that work for none.
+    opener: Arc<OnceLock<Opener>>,
     next: AtomicU64,
     /// Trees that the thread has not taken up yet.
     coming: Mutex<Vec<Arc<Tree>>>,
@@ -74,8 +79,9 @@ struct Calls {
     owner: Option<Use>,
     /// The calls that it works for at present.
     present: Vec<Use>,
-    /// The last one: what it changes without a call is counted to this.
+    /// The last one: what it changes without a call is counted to this, unless content would be lost.
     last: Option<Arc<Call>>,
+    between: Between,
 }
 
 /// A stopped call.
@@ -86,9 +92,14 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Lets the process make its call.
-    fn go_on(&self) {
-        system::go_on(self.tree.listener.as_fd(), &self.stopped);
+    /// Describes the process, for a question about what it is about to do.
+    fn process(&self) -> Process {
+        let (tree, stopped) = (self.tree.clone(), self.stopped);
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", stopped.thread)).unwrap_or_default();
+        Process {
+            program: name.trim_end().to_owned(),
+            waits: Box::new(move || system::waits(tree.listener.as_fd(), &stopped)),
+        }
     }
 }
 
@@ -107,11 +118,14 @@ pub struct During {
 }
 
 impl Tracker {
+    /// Whether changes can be tracked on this system.
+    pub const IS_AVAILABLE: bool = true;
+
     /// Starts a thread that tracks changes in these folders.
     ///
     /// # Errors
     /// Those of the system.
-    pub fn start(logs: Logs, roots: &[PathBuf]) -> io::Result<Self> {
+    pub fn start(logs: Logs, roots: &[PathBuf], opener: Arc<OnceLock<Opener>>) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
@@ -121,6 +135,7 @@ impl Tracker {
             logs,
             roots: Roots::open(roots),
             ignored: Mutex::default(),
+            opener,
             next: AtomicU64::new(WAKE + 1),
             coming: Mutex::default(),
             waiting: Mutex::default(),
@@ -141,7 +156,7 @@ impl Tracker {
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         let owner = call.map(|it| Use::new(shared.logs.call(it)));
         let last = owner.as_ref().map(|it| it.call.clone());
-        let calls = Mutex::new(Calls { owner, present: Vec::new(), last });
+        let calls = Mutex::new(Calls { owner, present: Vec::new(), last, between: Between::Nobody });
         let tree = Arc::new(Tree {
             number,
             listener,
@@ -179,6 +194,7 @@ impl Tracked {
         let mut calls = self.tree.calls.lock();
         calls.owner = None;
         calls.last = Some(call.clone());
+        calls.between = Between::Nobody;
         // After its end it has nothing to settle.
         if !*self.tree.over.borrow() {
             calls.present.push(Use::new(call.clone()));
@@ -207,22 +223,16 @@ impl Drop for During {
 }
 
 impl Tree {
-    /// Returns the calls to which a change belongs.
-    fn calls(&self) -> Vec<Arc<Call>> {
-        let calls = self.calls.lock();
-        let present: Vec<_> = calls.present.iter().map(|it| it.call.clone()).collect();
-        if present.is_empty() { calls.last.iter().cloned().collect() } else { present }
-    }
-
     fn end(&self) {
         let mut calls = self.calls.lock();
         let uses = (calls.owner.take(), std::mem::take(&mut calls.present));
         let last = calls.last.take();
+        let between = std::mem::take(&mut calls.between);
         drop(calls);
         let of_uses = uses.0.iter().chain(&uses.1).map(|it| &it.call);
         of_uses.chain(&last).for_each(|call| call.check_renames());
         self.over.send_replace(true);
-        drop(uses);
+        drop((uses, between));
     }
 }
 
@@ -233,6 +243,10 @@ enum Taken {
     Busy,
     /// It takes a long copy.
     Long,
+    /// It waits for a decision.
+    Held,
+    /// It was refused.
+    Refused,
 }
 
 impl Shared {
@@ -288,52 +302,118 @@ impl Shared {
     /// Records what a stopped call changes and lets it go on, or keeps it waiting.
     fn take_up(self: &Arc<Self>, waiting: Waiting) {
         match self.record(&waiting, false) {
-            Taken::Recorded => waiting.go_on(),
-            Taken::Busy => self.waiting.lock().push(waiting),
             Taken::Long => {
-                let shared = self.clone();
-                let long = waiting.clone();
+                let (shared, long) = (self.clone(), waiting.clone());
                 let thread = std::thread::Builder::new().name("tracker copy".to_owned()).spawn(move || {
-                    let _ = shared.record(&long, true);
-                    long.go_on();
-                    // Others may have waited for the log.
+                    let taken = shared.record(&long, true);
+                    shared.answer(long, &taken);
+                    // Others may have waited for the log, and this one's decision may be there by now.
                     shared.wake();
                 });
                 if let Err(error) = thread {
                     tracing::warn!("no thread for a long copy: {error}");
-                    let _ = self.record(&waiting, true);
-                    waiting.go_on();
+                    let taken = self.record(&waiting, true);
+                    self.answer(waiting, &taken);
                 }
             }
+            taken => self.answer(waiting, &taken),
         }
     }
 
-    fn record(&self, waiting: &Waiting, may_be_long: bool) -> Taken {
+    /// Lets the process make its call, makes the call fail, or keeps it waiting.
+    fn answer(&self, waiting: Waiting, taken: &Taken) {
+        match taken {
+            Taken::Recorded => system::go_on(waiting.tree.listener.as_fd(), &waiting.stopped),
+            Taken::Refused => system::fail(waiting.tree.listener.as_fd(), &waiting.stopped, libc::EPERM),
+            Taken::Busy | Taken::Held | Taken::Long => self.waiting.lock().push(waiting),
+        }
+    }
+
+    /// Returns a function that has this tracker take up what waits.
+    fn waker(self: &Arc<Self>) -> Wake {
+        let shared = Arc::downgrade(self);
+        Arc::new(move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.wake();
+            }
+        })
+    }
+
+    /// Returns the calls to which a change belongs; `None` while one is being opened for it.
+    fn calls_of(self: &Arc<Self>, tree: &Arc<Tree>, subject: &Subject) -> Option<Vec<Arc<Call>>> {
+        let mut calls = tree.calls.lock();
+        let of: Vec<_> = if !calls.present.is_empty() {
+            calls.present.iter().map(|it| it.call.clone()).collect()
+        } else if let Between::Is(between) = &calls.between {
+            vec![between.call.clone()]
+        } else if let (None, false, Some(opener)) =
+            (&calls.owner, matches!(calls.between, Between::Failed), self.opener.get())
+            && loses(subject, calls.last.as_deref())
+        {
+            let after = calls.last.as_ref().map(|it| it.id().to_owned());
+            let is_asked = matches!(std::mem::replace(&mut calls.between, Between::Asked), Between::Asked);
+            drop(calls);
+            if !is_asked {
+                opener(self.opening(tree, after));
+            }
+            return None;
+        } else {
+            calls.last.iter().cloned().collect()
+        };
+        Some(of.into_iter().map(Call::present).collect())
+    }
+
+    fn opening(self: &Arc<Self>, tree: &Arc<Tree>, after: Option<String>) -> Opening {
+        let (shared, tree) = (Arc::downgrade(self), Arc::downgrade(tree));
+        let answer = move |call: Option<Arc<Call>>| {
+            let (Some(shared), Some(tree)) = (shared.upgrade(), tree.upgrade()) else { return };
+            let mut calls = tree.calls.lock();
+            // It may work for a call by now, or have ended.
+            if matches!(calls.between, Between::Asked) && !*tree.over.borrow() {
+                calls.between = call.map_or(Between::Failed, |it| Between::Is(Use::new(it)));
+            }
+            drop(calls);
+            shared.wake();
+        };
+        Opening { after, answer: Some(Box::new(answer)) }
+    }
+
+    fn record(self: &Arc<Self>, waiting: &Waiting, may_be_long: bool) -> Taken {
         let Waiting { tree, stopped, .. } = waiting;
         let Some(change) = Change::of(stopped.call, stopped.arguments) else { return Taken::Recorded };
-        let calls = tree.calls();
-        if calls.is_empty() {
-            return Taken::Recorded;
-        }
         let looking = Looking { roots: &self.roots, root: &tree.root, thread: stopped.thread };
         let subject = changes::subject(&looking, change);
+        if matches!(subject, Subject::Hidden) {
+            return Taken::Refused;
+        }
         if matches!(subject, Subject::Nothing) || !system::waits(tree.listener.as_fd(), stopped) {
             return Taken::Recorded;
         }
+        let Some(calls) = self.calls_of(tree, &subject) else { return Taken::Held };
         if matches!(change, Change::Open { .. }) && tree.is_lasting.load(Ordering::Relaxed) {
             tree.open.lock().add(stopped.thread);
         }
-        let git = changes::is_git(&looking);
+        let git = LazyCell::new(|| looking.runs_git());
         for call in &calls {
             let log = if may_be_long { Some(call.log.lock()) } else { call.log.try_lock() };
             let Some(mut log) = log else { return Taken::Busy };
             let Some(log) = opened(&mut log, call) else { continue };
             log.mixed(calls.iter().filter(|it| !Arc::ptr_eq(it, call)).map(|it| it.id()));
             let mut ignored = self.ignored.lock();
-            let mut recording = Recording { log, ignored: &mut ignored, git, may_be_long, thread: stopped.thread };
-            let done = recording.add(&subject);
-            if let Err(Long) = done {
-                return Taken::Long;
+            let mut recording = Recording {
+                log,
+                ignored: &mut ignored,
+                git: &|| *git,
+                decision: &|file| call.decision(file),
+                decide: &|losing| call.decide(losing, || waiting.process(), || self.waker()),
+                may_be_long,
+                thread: stopped.thread,
+            };
+            match recording.add(&subject) {
+                Ok(()) => {}
+                Err(Stop::Long) => return Taken::Long,
+                Err(Stop::Held) => return Taken::Held,
+                Err(Stop::Refused) => return Taken::Refused,
             }
             match log.write() {
                 Ok(counted) => call.count(&counted),
@@ -345,6 +425,17 @@ impl Shared {
         }
         Taken::Recorded
     }
+}
+
+/// Returns whether a change may lose content that the last call of its process has not kept.
+fn loses(subject: &Subject, last: Option<&Call>) -> bool {
+    let place = match subject {
+        Subject::Gone(place, _) | Subject::Written { place, append: false, .. } => place,
+        Subject::Moved { .. } => return true,
+        _ => return false,
+    };
+    let level = |call: &Call| call.log.try_lock().and_then(|log| log.as_ref()?.level(&place.path()));
+    last.and_then(level) < Some(Level::Whole)
 }
 
 /// Returns the log of a call, which is opened at its first change.

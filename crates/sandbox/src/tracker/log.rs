@@ -82,6 +82,8 @@ pub(super) struct Log {
     pub(super) copied: HashMap<Identity, (Metadata, BeforeImage)>,
     /// Files that got a further name in this call, with the name that they had.
     pub(super) named: HashMap<Identity, Place>,
+    /// Paths in a `.git` that git's own program changed, and no other one since.
+    by_git: HashSet<PathBuf>,
     /// The files that are their own images.
     pub(super) linked: HashMap<Identity, u64>,
     /// The files whose extended attributes are recorded.
@@ -115,6 +117,7 @@ impl Log {
             seen: HashMap::new(),
             copied: HashMap::new(),
             named: HashMap::new(),
+            by_git: HashSet::new(),
             linked: HashMap::new(),
             attributed: HashSet::new(),
             renames: Vec::new(),
@@ -137,7 +140,7 @@ impl Log {
                 continue;
             };
             match record {
-                Record::Before { path, node, kept, .. } => {
+                Record::Before { path, node, kept, git } => {
                     if let BeforeImage::Linked(number) | BeforeImage::Copied(number) = kept {
                         self.next_image = self.next_image.max(number + 1);
                     }
@@ -145,12 +148,16 @@ impl Log {
                         self.kept += metadata.size;
                         self.copied.insert(metadata.identity, (*metadata, kept.clone()));
                     }
+                    self.saw_git(&path, git);
                     if let (BeforeImage::Linked(number), Node::File(metadata)) = (&kept, &node) {
                         self.linked.insert(metadata.identity, *number);
                     }
                     self.saw(path, level_of(&node, &kept));
                 }
                 Record::Moved { from, to } => self.move_seen(&from, &to),
+                Record::NotByGit { path } => {
+                    self.by_git.remove(&path);
+                }
                 Record::NotMoved { from, to } => self.move_seen(&to, &from),
                 Record::Mixed { with } => self.mixed.extend(with),
                 Record::Unknown { .. } | Record::Attributes { .. } | Record::StillOpen { .. } => {}
@@ -184,6 +191,7 @@ impl Log {
             BeforeImage::Nothing if node == Node::Absent => self.counted.created += 1,
             _ => {}
         }
+        self.saw_git(&path, git);
         self.saw(path.clone(), level_of(&node, &kept));
         self.add(&Record::Before { path, node, kept, git });
     }
@@ -192,6 +200,19 @@ impl Log {
     pub(super) fn moved(&mut self, from: PathBuf, to: PathBuf) {
         self.move_seen(&from, &to);
         self.add(&Record::Moved { from, to });
+    }
+
+    /// Adds a record that another program than git changes what git changed, if it does.
+    pub(super) fn changed_again(&mut self, path: &Path, by_git: impl FnOnce() -> bool) {
+        if self.by_git.contains(path) && !by_git() {
+            self.not_by_git(path.to_owned());
+        }
+    }
+
+    /// Adds a record that another program than git changes this part of a repository.
+    pub(super) fn not_by_git(&mut self, path: PathBuf) {
+        self.by_git.remove(&path);
+        self.add(&Record::NotByGit { path });
     }
 
     /// Adds a record of a change whose file could not be determined.
@@ -242,6 +263,12 @@ impl Log {
         }
     }
 
+    fn saw_git(&mut self, path: &Path, git: bool) {
+        if git && path.components().any(|it| it.as_os_str() == ".git") {
+            self.by_git.insert(path.to_owned());
+        }
+    }
+
     fn saw(&mut self, path: PathBuf, level: Level) {
         let seen = self.seen.entry(path).or_insert(level);
         *seen = (*seen).max(level);
@@ -250,6 +277,10 @@ impl Log {
     /// A path is moved: what is recorded of it, and of the paths in it, is that of their new paths. What was
     /// recorded of the new path is that of what was there.
     pub(super) fn move_seen(&mut self, from: &Path, to: &Path) {
+        // Of a moved folder, the files are not looked for: git moves single files.
+        if self.by_git.remove(from) {
+            self.by_git.insert(to.to_owned());
+        }
         self.seen.retain(|it, _| !it.starts_with(to));
         let moved: Vec<(PathBuf, Level)> = self.seen.extract_if(|it, _| it.starts_with(from)).collect();
         self.seen

@@ -10,7 +10,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::log::{Early, Log};
+use super::{
+    hold,
+    log::{Early, Log},
+};
 
 /// The limits of what is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +100,10 @@ pub struct Call {
     /// The number of trees of processes that belong to it.
     uses: watch::Sender<usize>,
     pub(super) log: Mutex<Option<Log>>,
+    /// What was decided about contents that can't be kept.
+    pub(super) holds: hold::Kept,
+    /// The call to which later changes belong.
+    next: Mutex<Option<Arc<Self>>>,
     /// The files that its process had open when it began.
     pub(super) early: Mutex<Vec<Early>>,
 }
@@ -131,6 +138,13 @@ impl Logs {
         self.known(id)
     }
 
+    /// Returns whether the call of this id has opened this file for writing or has changed it, or anything in this
+    /// folder; also if that is not known.
+    pub fn has_changed(&self, call: &str, path: &Path) -> bool {
+        let call = self.inner.calls.lock().get(call).and_then(Weak::upgrade);
+        call.is_some_and(|it| it.has_changed(path))
+    }
+
     fn known(&self, id: &str) -> Arc<Call> {
         let mut calls = self.inner.calls.lock();
         if let Some(call) = calls.get(id).and_then(Weak::upgrade) {
@@ -144,6 +158,8 @@ impl Logs {
             totals: watch::Sender::default(),
             uses: watch::Sender::default(),
             log: Mutex::default(),
+            holds: hold::Kept::default(),
+            next: Mutex::default(),
             early: Mutex::default(),
         });
         calls.insert(id.to_owned(), Arc::downgrade(&call));
@@ -167,6 +183,20 @@ impl Call {
         self.totals.subscribe()
     }
 
+    /// Counts what its processes change from now on to another call: its own changes are closed.
+    pub fn followed_by(&self, next: Arc<Self>) {
+        *self.next.lock() = Some(next);
+    }
+
+    /// Returns the call to which its changes belong now.
+    pub(super) fn present(self: Arc<Self>) -> Arc<Self> {
+        let mut present = self;
+        loop {
+            let Some(next) = present.next.lock().clone() else { return present };
+            present = next;
+        }
+    }
+
     /// Records that a command of it may change files that are not tracked, for this reason.
     ///
     /// # Errors
@@ -180,6 +210,18 @@ impl Call {
         log.unknown(format!("the changes of its command are not known: {why}"));
         self.count(&log.write()?);
         Ok(())
+    }
+
+    fn has_changed(&self, path: &Path) -> bool {
+        if self.totals.borrow().unknown > 0
+            || self.early.lock().iter().any(|it| it.place.path().starts_with(path))
+        {
+            return true;
+        }
+        // Another thread has the log while it makes a long copy.
+        let Some(log) = self.log.try_lock() else { return true };
+        let Some(log) = &*log else { return false };
+        log.level(path).is_some() || path.is_dir() && log.seen.keys().any(|it| it.starts_with(path))
     }
 
     /// Waits until it changes nothing more: no process lives any more that was started for it, and no process

@@ -6,7 +6,8 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    io,
+    fs::File,
+    io::{self, Read as _},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::{OsStrExt, OsStringExt},
@@ -17,8 +18,8 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Statx, StatxAttributes, StatxFlags, fstat,
-        openat, openat2, readlinkat, statat, statx,
+        AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, StatVfsMountFlags, Statx, StatxAttributes,
+        StatxFlags, fstat, fstatvfs, openat, openat2, readlinkat, statat, statx,
     },
     io::Errno,
 };
@@ -28,12 +29,15 @@ use super::{
     folders::{Folders, Key, Theirs, read_path},
     log::Place,
     system,
+    walk::{Failed, walk},
 };
 
-/// The most links that are followed one after the other.
+/// The most links that lead to a name that does not exist yet, one after the other.
 const LINKS: usize = 40;
 /// The times that a look is repeated when folders move meanwhile.
 const TRIES: usize = 8;
+/// The most bytes of a process's environment that are read: an execve takes no more.
+const ENVIRONMENT: u64 = 8 << 20;
 
 /// A root that commands may write, by its path and haft's handle.
 pub(super) struct Root {
@@ -62,6 +66,8 @@ pub(super) enum Trouble {
     Fails,
     /// It may be a file of a root.
     Unknown(String),
+    /// haft may not look into the process, so it can't find out which file it is.
+    Hidden,
     /// Its path is longer than the system tells; this folder above has a shorter one.
     Long(PathBuf),
 }
@@ -89,6 +95,27 @@ impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
         Errno::from_io_error(&error).map_or_else(|| Self::Unknown(error.to_string()), Self::from)
     }
+}
+
+impl From<Failed> for Trouble {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::As(error) => error.into(),
+            Failed::Hidden => Self::Hidden,
+        }
+    }
+}
+
+/// Returns why something of the process itself can't be read.
+fn of_process(error: Errno) -> Trouble {
+    match error {
+        Errno::ACCESS | Errno::PERM => Trouble::Hidden,
+        error => error.into(),
+    }
+}
+
+fn of_memory(error: &io::Error) -> Trouble {
+    Errno::from_io_error(error).map_or_else(|| Trouble::Unknown(error.to_string()), of_process)
 }
 
 impl Roots {
@@ -139,6 +166,11 @@ impl Roots {
                         return Ok(None);
                     }
                 }
+                // A folder above was closed, and the process is inside already: its own handle is left. From there a
+                // file can be copied.
+                Err(Errno::ACCESS) if fstat(&root.handle)?.st_dev == there.st_dev => {
+                    return Ok(Some((theirs.handle.clone(), path)));
+                }
                 // A deleted folder has no files, and gets none.
                 Err(Errno::NOENT) if there.st_nlink == 0 => return Ok(None),
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::AGAIN) => {}
@@ -167,12 +199,12 @@ pub(super) struct Looking<'a> {
 impl Looking<'_> {
     /// Reads the text of a path.
     pub(super) fn text(&self, at: At) -> Look<Vec<u8>> {
-        Ok(system::path(self.thread, at.text)?)
+        system::path(self.thread, at.text).map_err(|error| of_memory(&error))
     }
 
     /// Reads the path in the address of a socket, if there is one.
     pub(super) fn socket(&self, address: u64, length: u64) -> Look<Option<Vec<u8>>> {
-        Ok(system::socket_path(self.thread, address, length)?)
+        system::socket_path(self.thread, address, length).map_err(|error| of_memory(&error))
     }
 
     /// Looks up a name that is not followed if it is a link: to delete, to move, to create.
@@ -185,6 +217,16 @@ impl Looking<'_> {
             return Err(Trouble::Fails);
         }
         self.in_folder(&folder, name, !matches!(there, Ok(None)))
+    }
+
+    /// Returns whether two names lie in different mounts of the process, such as a worktree and its `.git`: nothing can
+    /// be moved from one to the other.
+    pub(super) fn is_across_mounts(&self, from: (i32, &[u8]), to: (i32, &[u8])) -> bool {
+        let mount = |(folder, text)| {
+            let (folder, _) = self.parent(folder, text).ok()??;
+            Some(statx(&folder.handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?.stx_mnt_id)
+        };
+        matches!((mount(from), mount(to)), (Some(from), Some(to)) if from != to)
     }
 
     /// Looks up what is at a path: to change its metadata.
@@ -207,7 +249,8 @@ impl Looking<'_> {
         let path = format!("fd/{number}");
         let found = self.in_process(|process| {
             openat(process, path.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        })?;
+        });
+        let found = found.map_err(of_process)?;
         self.of_object(found.as_fd())
     }
 
@@ -259,7 +302,7 @@ impl Looking<'_> {
         if text == b"/dev/null" {
             return Ok(Some(Found::Nothing));
         }
-        if text.ends_with(b"/") || self.of_itself(text).is_some() {
+        if text.ends_with(b"/") {
             return Ok(None);
         }
         let Some((parent, name)) = self.parent(folder, text)? else { return Ok(None) };
@@ -369,9 +412,6 @@ impl Looking<'_> {
     /// Opens what the process has at this path.
     fn open(&self, folder: i32, text: &[u8], flags: OFlags) -> Look<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC;
-        if let Some(path) = self.of_itself(text) {
-            return Ok(openat(CWD, path.as_slice(), flags, Mode::empty())?);
-        }
         let root = self.root()?;
         let is_absolute = text.first() == Some(&b'/');
         let rest = text.iter().position(|it| *it != b'/').and_then(|it| text.get(it..));
@@ -390,51 +430,10 @@ impl Looking<'_> {
         };
         let straight = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         match openat2(from, rest, flags, Mode::empty(), straight) {
-            Err(Errno::LOOP) => {}
-            opened => return Ok(opened?),
+            // A link on the way, or one of `/proc`.
+            Err(Errno::LOOP) => Ok(walk(self.thread, root.as_fd(), from, text, flags)?),
+            opened => Ok(opened?),
         }
-        // A link on the way: it is followed below the root of the process.
-        let mut whole = Vec::new();
-        if !is_absolute {
-            whole = path_of(from)?.into_os_string().into_vec();
-            whole.push(b'/');
-        }
-        whole.extend(rest);
-        let whole = whole.strip_prefix(b"/").unwrap_or(&whole);
-        for _ in 0..TRIES {
-            match openat2(
-                root,
-                whole,
-                flags,
-                Mode::empty(),
-                ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
-            ) {
-                Err(Errno::AGAIN) => {}
-                // The descriptor of another process, through its folder in `/proc`.
-                Err(Errno::LOOP | Errno::XDEV) => return Ok(openat(root, whole, flags, Mode::empty())?),
-                opened => return Ok(opened?),
-            }
-        }
-        Err(Trouble::Unknown("folders on the way move".to_owned()))
-    }
-
-    /// Returns the path, as haft has it, of a path by which a process names itself.
-    fn of_itself(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let number: Option<&[u8]> = match text {
-            b"/dev/stdin" => Some(b"0"),
-            b"/dev/stdout" => Some(b"1"),
-            b"/dev/stderr" => Some(b"2"),
-            _ => text.strip_prefix(b"/dev/fd/"),
-        };
-        let mut path = format!("/proc/{}/", self.thread).into_bytes();
-        if let Some(number) = number {
-            path.extend_from_slice(b"fd/");
-            path.extend_from_slice(number);
-            return Some(path);
-        }
-        let rest = text.strip_prefix(b"/proc/self/").or_else(|| text.strip_prefix(b"/proc/thread-self/"))?;
-        path.extend_from_slice(rest);
-        Some(path)
     }
 
     fn root(&self) -> Look<&OwnedFd> {
@@ -443,11 +442,7 @@ impl Looking<'_> {
         }
         let path = format!("/proc/{}/root", self.thread);
         let root = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-        // The folder of a process that has ended.
-        let root = root.map_err(|error| match error {
-            Errno::NOENT | Errno::SRCH => Trouble::Fails,
-            error => Trouble::Unknown(format!("the root of the process: {error}")),
-        })?;
+        let root = root.map_err(of_process)?;
         Ok(self.root.get_or_init(|| root))
     }
 
@@ -470,23 +465,62 @@ impl Looking<'_> {
             let _ = self.roots.own(&opened);
             Ok(opened)
         });
-        match found {
-            Err(error @ (Errno::ACCESS | Errno::PERM)) => {
-                Err(Trouble::Unknown(format!("the folder of the process: {error}")))
-            }
-            found => Ok(found?),
-        }
+        found.map_err(of_process)
     }
 
-    /// Returns the path of the program that the process runs.
-    pub(super) fn program(&self) -> Option<PathBuf> {
-        let path = self.in_process(|process| readlinkat(process, "exe", Vec::new())).ok()?;
-        Some(OsString::from_vec(path.into_bytes()).into())
+    /// Returns whether the process runs git's own program: one of that name that no command can have written, without
+    /// libraries that one may have written.
+    pub(super) fn runs_git(&self) -> bool {
+        let Ok(path) = self.in_process(|process| readlinkat(process, "exe", Vec::new())) else { return false };
+        let name = path.to_bytes().rsplit(|it| *it == b'/').next().unwrap_or_default();
+        (name == b"git" || name.starts_with(b"git-"))
+            && self.in_process(|process| openat(process, "exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()))
+                .is_ok_and(|it| is_read_only(&it))
+            && self.libraries().is_some_and(|them| them.iter().all(|it| self.may_be_loaded(it)))
+    }
+
+    /// Returns the libraries, and the folders of libraries, that the environment of the process names.
+    fn libraries(&self) -> Option<Vec<Vec<u8>>> {
+        let environment = self.in_process(|process| {
+            let mut bytes = Vec::new();
+            let file = openat(process, "environ", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+            let read = File::from(file).take(ENVIRONMENT).read_to_end(&mut bytes);
+            read.map(|_| bytes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        });
+        let environment = environment.ok()?;
+        let mut libraries = Vec::new();
+        for line in environment.split(|it| *it == 0) {
+            let is_folders = line.starts_with(b"LD_LIBRARY_PATH=");
+            if !is_folders && !line.starts_with(b"LD_PRELOAD=") && !line.starts_with(b"LD_AUDIT=") {
+                continue;
+            }
+            let value = line.splitn(2, |it| *it == b'=').nth(1).filter(|it| !it.is_empty());
+            for part in value.into_iter().flat_map(|it| it.split(|it| b":; ".contains(it))) {
+                // Among folders, an empty one is the working folder.
+                libraries.push(if is_folders && part.is_empty() { b".".to_vec() } else { part.to_vec() });
+            }
+        }
+        Some(libraries)
+    }
+
+    /// Returns whether no command can have written what is at this path.
+    fn may_be_loaded(&self, path: &[u8]) -> bool {
+        match self.open(libc::AT_FDCWD, path, OFlags::PATH) {
+            Ok(found) => is_read_only(&found),
+            // It is not there, or is the name alone of a library of the system.
+            Err(Trouble::Fails) => true,
+            Err(_) => false,
+        }
     }
 
     fn in_process<T>(&self, look: impl Fn(BorrowedFd<'_>) -> Result<T, Errno>) -> Result<T, Errno> {
         self.roots.folders.in_process(self.thread, look)
     }
+}
+
+/// Returns whether a file lies in a mount that commands can't write.
+fn is_read_only(file: &OwnedFd) -> bool {
+    fstatvfs(file).is_ok_and(|it| it.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// Returns the path of an open file at this moment.

@@ -56,6 +56,15 @@ pub(super) fn go_on(listener: BorrowedFd<'_>, stopped: &Stopped) {
     unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, &raw const answer) };
 }
 
+/// Makes the call fail with this error.
+#[expect(unsafe_code, reason = "rustix has no call for it")]
+pub(super) fn fail(listener: BorrowedFd<'_>, stopped: &Stopped, error: i32) {
+    let answer = libc::seccomp_notif_resp { id: stopped.id, val: 0, error: -error, flags: 0 };
+    // A process that was killed meanwhile needs no answer.
+    // SAFETY: the kernel reads one such value.
+    unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, &raw const answer) };
+}
+
 /// Returns whether the process still waits: then what was looked up by its number was its own.
 #[expect(unsafe_code, reason = "rustix has no call for it")]
 pub(super) fn waits(listener: BorrowedFd<'_>, stopped: &Stopped) -> bool {

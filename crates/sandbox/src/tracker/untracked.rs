@@ -1,8 +1,14 @@
 //! Systems on which changes are not tracked.
 
-use std::{convert::Infallible, io, os::fd::OwnedFd, path::PathBuf};
+use std::{
+    convert::Infallible,
+    io,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
-use super::Logs;
+use super::{Logs, Opener};
 
 /// The tracker of one sandbox: there is none on this system.
 #[derive(Clone)]
@@ -16,11 +22,14 @@ pub struct Tracked(Infallible);
 pub struct During(Infallible);
 
 impl Tracker {
+    /// Whether changes can be tracked on this system.
+    pub const IS_AVAILABLE: bool = false;
+
     /// Fails: there is no such filter on this system.
     ///
     /// # Errors
     /// Always.
-    pub fn start(_: Logs, _: &[PathBuf]) -> io::Result<Self> {
+    pub fn start(_: Logs, _: &[PathBuf], _: Arc<OnceLock<Opener>>) -> io::Result<Self> {
         let why = "changes of commands are tracked on Linux on x86_64 and aarch64 only";
         Err(io::Error::new(io::ErrorKind::Unsupported, why))
     }

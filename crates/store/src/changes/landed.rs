@@ -1,6 +1,6 @@
 //! File changes that were made while a call runs: held in memory until its answer, within a limit.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kit::{services::After, text::Content, tool_writes};
 use parking_lot::Mutex;
@@ -39,6 +39,11 @@ impl Landed {
         let mut files = std::mem::take(&mut *self.0.lock());
         files.retain(|it| it.before != it.after);
         files
+    }
+
+    /// Returns the paths that were changed.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.0.lock().iter().map(|it| it.path.clone()).collect()
     }
 
     fn put(&self, new: Versions) {

@@ -6,6 +6,7 @@
 
 mod files;
 mod folders;
+mod names;
 mod renames;
 
 use std::{
@@ -312,6 +313,7 @@ impl Work<'_> {
                 self.move_back(segment - 1, from, to)?;
             }
         }
+        self.join_names()?;
         self.finish_folders()
     }
 

@@ -26,6 +26,8 @@ pub struct Entry {
     pub kept_of: Option<Metadata>,
     /// Whether git's own program made the first change.
     pub git: bool,
+    /// Whether another program then deleted or rewrote it, in a `.git`.
+    pub after_git: bool,
     /// The extended attributes before the call; `None` if it did not change them, and its image has them.
     pub attributes: Option<Vec<Attribute>>,
     /// Whether a process still had the file open for writing when the call ended.
@@ -39,6 +41,8 @@ pub struct Fold {
     pub entries: Vec<Entry>,
     /// The renames in order, from and to.
     pub moves: Vec<(PathBuf, PathBuf)>,
+    /// Parts of repositories' histories that another program than git moved; each with the number of renames before.
+    pub moved_history: Vec<(PathBuf, usize)>,
     /// Changes whose file could not be determined.
     pub unknown: Vec<String>,
     /// Other calls that ran in the same process at the same time: some changes may be theirs.
@@ -69,12 +73,17 @@ impl Fold {
                                 kept,
                                 kept_of,
                                 git,
+                                after_git: false,
                                 attributes,
                                 is_open,
                             });
                         }
                     }
                 }
+                Record::NotByGit { path } => match fold.entry_now(&path) {
+                    Some(entry) => entry.after_git = true,
+                    None => fold.moved_history.push((path, fold.moves.len())),
+                },
                 Record::Attributes { path, attributes } => {
                     if let Some(entry) = fold.entry_now(&path)
                         && !matches!(entry.node, Node::Absent)
@@ -171,13 +180,25 @@ impl Fold {
 
     /// Returns the path of an entry before the call, as far as it was there.
     pub fn original(&self, entry: &Entry) -> PathBuf {
-        let mut path = entry.path.clone();
-        for (from, to) in self.moves.iter().take(entry.segment).rev() {
+        self.original_of(&entry.path, entry.segment)
+    }
+
+    fn original_of(&self, path: &Path, segment: usize) -> PathBuf {
+        let mut path = path.to_owned();
+        for (from, to) in self.moves.iter().take(segment).rev() {
             if let Some(back) = rebase(&path, to, from) {
                 path = back;
             }
         }
         path
+    }
+
+    /// Returns the parts of repositories' histories that another program than git moved away.
+    pub fn history_moved_away(&self) -> impl Iterator<Item = PathBuf> {
+        self.moved_history.iter().filter_map(|(path, segment)| {
+            let original = self.original_of(path, *segment);
+            (self.present(path, *segment) != original).then_some(original)
+        })
     }
 }
 
@@ -224,6 +245,7 @@ pub(super) fn reason(reason: &Reason) -> String {
     match reason {
         Reason::TooLarge => "it was larger than what is kept of one file ([undo] file_mib)".to_owned(),
         Reason::CallFull => "what is kept of one call was used up ([undo] call_mib)".to_owned(),
+        Reason::Full => "the disk was full".to_owned(),
         Reason::Ignored => "it is in a folder of build results that git ignores ([undo] ignored)".to_owned(),
         Reason::Special => "it was a pipe, a socket or a device".to_owned(),
         Reason::Failed(why) => format!("it could not be kept: {why}"),

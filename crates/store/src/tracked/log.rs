@@ -79,6 +79,7 @@ impl Recorder {
                 | Record::Mixed { .. }
                 | Record::Attributes { .. }
                 | Record::NotMoved { .. }
+                | Record::NotByGit { .. }
                 | Record::StillOpen { .. } => {}
             }
         }

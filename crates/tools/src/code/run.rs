@@ -8,7 +8,7 @@ use kit::{
     services::Live,
 };
 use rustix::pipe::{PipeFlags, pipe_with};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{
     interpreter::{Interpreters, names, none},
@@ -150,7 +150,7 @@ impl Code<'_> {
             biased;
             ended = handed.ended() => return (End::Exited(ended.exit), ended),
             () = cx.cancelled() => (End::Stopped, Word::Kill, AT_ONCE),
-            () = sleep(self.at_most) => (End::TimedOut, Word::Interrupt, LAST_WORDS),
+            () = cx.caller().passed(self.at_most) => (End::TimedOut, Word::Interrupt, LAST_WORDS),
         };
         handed.send(word).await;
         let ended = timeout(grace, handed.ended()).await;
@@ -185,7 +185,7 @@ impl Code<'_> {
             biased;
             exit = process.exited() => End::Exited(exit),
             () = cx.cancelled() => End::Stopped,
-            () = sleep(self.at_most) => End::TimedOut,
+            () = cx.caller().passed(self.at_most) => End::TimedOut,
         };
         if matches!(end, End::TimedOut) {
             const INTERRUPT: i32 = 2;

@@ -11,10 +11,7 @@ use kit::{
     procs::{Ending, Exit, Process},
     services::{Listens, Live, Soon},
 };
-use tokio::{
-    sync::Mutex,
-    time::{Instant, sleep},
-};
+use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     answer::{self, SHOWN},
@@ -143,7 +140,7 @@ impl Place {
             biased;
             () = cx.cancelled() => Err(SHORT_GRACE),
             came = bash.came(&word) => Ok(came),
-            () = sleep(call.deadline()) => Err(GRACE),
+            () = cx.caller().passed(call.deadline()) => Err(GRACE),
         };
         let mut notes = Notes { before, earlier, after: Vec::new() };
         match came {

@@ -7,7 +7,6 @@ use kit::{
     procs::{Ending, Exit, Process},
     services::Live,
 };
-use tokio::time::sleep;
 
 use super::{
     DRAIN,
@@ -49,7 +48,7 @@ impl Once {
                 return Err(Fault::new(Kind::Cancelled, "the command was stopped").seen(seen));
             }
             exit = process.finished(DRAIN) => Some(exit),
-            () = sleep(at_most) => None,
+            () = cx.caller().passed(at_most) => None,
         };
         // Output during its end counts, too.
         let left = process.end(Ending::within(if exit.is_some() { Duration::ZERO } else { GRACE })).await;

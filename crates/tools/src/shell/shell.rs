@@ -9,7 +9,7 @@ use kit::{
     services::Live,
 };
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::{
     DRAIN,
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Extra time that the runtime allows beyond `wait_ms`.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Run a command in a bash of its own. If it takes longer than `wait_ms`, or leaves processes running, it continues as a job: the answer has its id, output so far and ports.
+/// Run a command in a bash of its own. If it takes longer than `wait_ms`, or leaves processes running, it continues as a job: the answer has its id, output so far and ports. Commands sent together run at once; join dependent ones with `&&`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shell {
@@ -139,7 +139,7 @@ impl Running {
             biased;
             () = cx.cancelled() => return Err(self.stopped().await),
             exit = self.process.finished(DRAIN) => exit,
-            () = sleep(wait) => {
+            () = cx.caller().passed(wait) => {
                 cx.caller().go_on(self.so_far(cx).await);
                 tokio::select! {
                     biased;

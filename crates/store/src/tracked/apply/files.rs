@@ -296,7 +296,7 @@ fn holds_attributes(entry: &Entry, path: &Path) -> bool {
 }
 
 /// Returns whether two files begin with the same bytes.
-fn same(one: &Path, other: &Path, size: u64) -> bool {
+pub(super) fn same(one: &Path, other: &Path, size: u64) -> bool {
     let compare = || -> io::Result<bool> {
         let mut one = io::BufReader::with_capacity(1 << 16, io::Read::take(Spot::at(one)?.read()?, size));
         let mut other = io::BufReader::with_capacity(1 << 16, io::Read::take(Spot::at(other)?.read()?, size));

@@ -7,7 +7,6 @@ use kit::{
     procs::{Ending, Exit, Process, Stdin, Streams},
     services::Live,
 };
-use tokio::time::sleep;
 
 use super::started::Started;
 use crate::shell::{CommandLine, DRAIN, SHOWN, answer};
@@ -60,7 +59,7 @@ impl Tool for Shell {
             biased;
             () = cx.cancelled() => return Err(stopped(&process).await),
             exit = process.finished(DRAIN) => return finished(&process, exit, cx).await,
-            () = sleep(wait) => go_on(&process, backgrounded(&process, wait), cx),
+            () = cx.caller().passed(wait) => go_on(&process, backgrounded(&process, wait), cx),
         }
         tokio::select! {
             biased;

@@ -217,7 +217,7 @@ impl Terminal {
             biased;
             () = cx.cancelled() => None,
             exit = process.finished(DRAIN) => Some(exit),
-            () = sleep(self.time()) => None,
+            () = cx.caller().passed(self.time()) => None,
         };
         let text = some(&process.output().since(0, SHOWN).text);
         let Some(exit) = exit else {

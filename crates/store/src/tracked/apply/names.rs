@@ -1,0 +1,124 @@
+//! Names of one file: a file that had several before the call has them again.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs, io,
+    os::unix::fs::DirEntryExt,
+    path::{Path, PathBuf},
+};
+
+use kit::tracking::{Metadata, Node};
+
+use super::{
+    super::{
+        folder::{Spot, node_at},
+        log::Keep,
+    },
+    Work,
+    files::same,
+};
+
+/// The most files of the workspace among which further names are looked for.
+const MOST: usize = 500_000;
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+impl Work<'_> {
+    /// Makes one file of the names that were one before the call, where each has its content already.
+    pub(super) fn join_names(&mut self) -> io::Result<()> {
+        // One entry alone, or a folder that could not be moved back: other names are not where they were.
+        if self.plan.only.is_some() || !self.stuck.is_empty() {
+            return Ok(());
+        }
+        let fold = self.fold;
+        let put_back: HashSet<usize> = self.put_back.iter().copied().collect();
+        let mut known: Vec<(PathBuf, Metadata)> = Vec::new();
+        for (_, entry) in fold.entries.iter().enumerate().filter(|it| put_back.contains(&it.0)) {
+            if let Node::File(before) = entry.node {
+                known.push((fold.original(entry), before));
+            }
+        }
+        let is_apart = |(path, before): &&(PathBuf, Metadata)| {
+            before.links > 1 && matches!(node_at(path), Ok(Node::File(now)) if now.links < before.links)
+        };
+        let apart: Vec<&(PathBuf, Metadata)> = known.iter().filter(is_apart).collect();
+        if apart.is_empty() {
+            return Ok(());
+        }
+        let wanted: HashSet<Identity> = apart.iter().map(|it| it.1.identity).collect();
+        let unchanged = names_of(self.tracked.store.workspace(), &wanted);
+        for (path, before) in apart {
+            let recorded = known.iter().filter(|it| it.1.identity == before.identity).map(|it| &it.0);
+            let others = unchanged.get(&before.identity).into_iter().flatten().chain(recorded);
+            for other in others.filter(|it| *it != path) {
+                if self.join(path, other, before)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a path a name of the file at another one, if both have what was there before. Returns whether it is one.
+    fn join(&mut self, path: &Path, other: &Path, before: &Metadata) -> io::Result<bool> {
+        let (Ok(Node::File(here)), Ok(Node::File(there))) = (node_at(path), node_at(other)) else {
+            return Ok(false);
+        };
+        if here.identity == there.identity {
+            return Ok(true);
+        }
+        let about = |it: &Metadata| (it.size, it.modified, it.mode, it.owner);
+        if about(&here) != about(before)
+            || about(&there) != about(before)
+            || (self.may_write)(path).is_err()
+            || !same(other, path, before.size)
+        {
+            return Ok(false);
+        }
+        self.log.before(path, Keep::Link, false)?;
+        let fresh = path.with_file_name(".haft-undo-name");
+        let (spot, of_fresh) = (Spot::at(path)?, Spot::at(&fresh)?);
+        match of_fresh.remove() {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        // Where the file system has no further names, they stay files of their own.
+        if Spot::at(other)?.link_to(&of_fresh).is_err() {
+            return Ok(false);
+        }
+        let joined = of_fresh.rename_over(&spot);
+        if joined.is_err() {
+            let _ = of_fresh.remove();
+        }
+        self.stepped();
+        joined.map(|()| true)
+    }
+}
+
+/// Returns the paths below a folder that are names of these files.
+fn names_of(folder: &Path, wanted: &HashSet<Identity>) -> HashMap<Identity, Vec<PathBuf>> {
+    let inodes: HashSet<u64> = wanted.iter().map(|it| it.1).collect();
+    let mut found: HashMap<Identity, Vec<PathBuf>> = HashMap::new();
+    let (mut folders, mut seen) = (vec![folder.to_owned()], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            seen += 1;
+            if seen > MOST {
+                return found;
+            }
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() && inodes.contains(&entry.ino()) => {
+                    if let Ok(Node::File(about)) = node_at(&entry.path())
+                        && wanted.contains(&about.identity)
+                    {
+                        found.entry(about.identity).or_default().push(entry.path());
+                    }
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    found
+}
