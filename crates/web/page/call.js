@@ -1,7 +1,7 @@
 /** The card of a call: one line that opens to its arguments, output, pictures and changes. */
 
 import { h, icon, fill } from './dom.js';
-import { address } from './api.js';
+import { address, me } from './api.js';
 import { changeView, counts } from './diff.js';
 import { duration, line, size, plural } from './format.js';
 import { outside } from './markdown.js';
@@ -114,7 +114,7 @@ function metaOf(call) {
  */
 function peekOf(call, answer, room, drops, open) {
   const changes = answer.changes ?? [];
-  const undo = answer.ok && changes.length > 0 && call.tool !== 'undo' ? (/** @type {HTMLButtonElement} */ button) => room.undo({ call: call.call }, button) : undefined;
+  const undo = !room.readOnly && me.may('approve') && answer.ok && changes.length > 0 && call.tool !== 'undo' ? (/** @type {HTMLButtonElement} */ button) => room.undo({ call: call.call }, button) : undefined;
   const shown = open ? changes : changes.slice(0, 4);
   const links = (answer.links ?? []).map(linkOf);
   return [

@@ -27,7 +27,8 @@ export function changesPanel(room, body) {
       const [{ files }, { calls }] = await Promise.all([
         /** @type {Promise<{files: Change[]}>} */ (get(room.at('diff'))), /** @type {Promise<{calls: ChangingCall[]}>} */ (get(room.at('changes'))),
       ]);
-      if (!closed) draw(files, calls);
+      // A note without a file is last.
+      if (!closed) draw(files.toSorted((a, b) => Number(!a.path) - Number(!b.path)), calls);
     } catch (error) {
       if (!closed) fill(body, faultBox(error, load));
     }
@@ -45,8 +46,8 @@ export function changesPanel(room, body) {
     const removed = files.reduce((sum, it) => sum + it.removed, 0);
     const tab = (/** @type {boolean} */ value, /** @type {string} */ label) => h('button', { type: 'button', 'aria-pressed': String(byCall === value), onclick: () => { byCall = value; draw(files, calls); } }, label);
     fill(body,
-      h('div', { class: 'panel-bar' }, h('div', { class: 'segments', role: 'group', 'aria-label': 'Group changes' }, tab(false, plural(files.length, 'file')), tab(true, plural(calls.length, 'call'))),
-        counts(added, removed), h('span', { class: 'grow' }), me.may('approve') && files.length > 0 && !byCall && h('button', { type: 'button', class: 'small', onclick: () => commit(room, files) }, 'Commit…')),
+      h('div', { class: 'panel-bar' }, h('div', { class: 'segments', role: 'group', 'aria-label': 'Group changes' }, tab(false, plural(files.filter((it) => it.path).length, 'file')), tab(true, plural(calls.length, 'call'))),
+        counts(added, removed), h('span', { class: 'grow' }), me.may('approve') && files.length > 0 && !byCall && h('button', { type: 'button', class: 'small', onclick: () => commit(room, files.filter((it) => it.path)) }, 'Commit…')),
       byCall ? calls.map((it) => callChanges(it, room)) : files.length
         ? files.map((it) => changeView(it, { undo: me.may('approve') ? (button) => room.undo({ file: it.path }, button) : undefined, undoLabel: 'Undo newest', most: 400, onOpen: room.openFile }))
         : empty('All changes were put back.', 'Under calls you can redo one.'));

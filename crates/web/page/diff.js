@@ -16,6 +16,8 @@ const LONGEST = 500;
  * @param {{undo?: (button: HTMLButtonElement) => void, undoLabel?: string, open?: boolean, most?: number, onOpen?: (path: string) => void}} [options]
  */
 export function changeView(change, options = {}) {
+  // A command that ran outside of the sandbox: nobody knows what it changed.
+  if (!change.path) return h('p', { class: 'muted small' }, change.note ?? '');
   const kind = { created: 'new', deleted: 'deleted', changed: '' }[change.kind] ?? change.kind;
   const name = options.onOpen && change.kind !== 'deleted'
     ? h('button', { type: 'button', class: 'path link', onclick: () => options.onOpen?.(change.path) }, change.path)

@@ -15,7 +15,7 @@ import { faultBox } from './notice.js';
 export function meter(room) {
   const bar = h('span', { class: 'meter-bar', hidden: true }, h('i'));
   const text = h('span');
-  const node = h('button', { type: 'button', class: 'meter quiet small', 'aria-haspopup': 'dialog', onclick: () => openPopover(node, 'Context and cost', (body) => void details(room, body)) }, bar, text);
+  const node = h('button', { type: 'button', class: 'meter quiet small', hidden: true, 'aria-haspopup': 'dialog', onclick: () => openPopover(node, 'Context and cost', (body) => void details(room, body)) }, bar, text);
   const update = () => {
     const { usage, contextTokens } = room.fold;
     const window_ = windowOf(room);

@@ -64,7 +64,7 @@ export function sharedPage(id) {
       const it = /** @type {{title: string, rows: import('./types').Row[], expires_ms?: number}} */ (await get(path(['shared', id])));
       title.textContent = it.title;
       document.title = `${it.title} — haft`;
-      about.textContent = it.expires_ms ? `Read-only; the link ends ${until(it.expires_ms)}` : 'Read-only';
+      about.textContent = it.expires_ms ? `Read-only, ends ${until(it.expires_ms)}` : 'Read-only';
       for (const row of it.rows) room.fold.add(row);
       note.hidden = true;
       list.sync(room.fold.entries);
@@ -87,23 +87,25 @@ export function sharedPage(id) {
 export async function exportPage(main, title, room) {
   await attempt(async () => {
     const doc = document.implementation.createHTMLDocument(title);
-    const style = doc.createElement('style');
-    style.textContent = [...document.styleSheets].flatMap((it) => [...it.cssRules]).map((it) => it.cssText).join('\n');
+    const style = [...document.styleSheets].flatMap((it) => [...it.cssRules]).map((it) => it.cssText).join('\n');
     const meta = doc.createElement('meta');
     meta.setAttribute('charset', 'utf-8');
     const rules = doc.createElement('meta');
     rules.setAttribute('http-equiv', 'Content-Security-Policy');
     rules.setAttribute('content', "default-src 'none'; style-src 'unsafe-inline'; img-src data:");
-    doc.head.prepend(meta, rules, style);
+    doc.head.prepend(meta, rules);
     doc.documentElement.lang = 'en';
     doc.body.className = 'export';
     const still = new Room(room.id, room.workspace);
     still.readOnly = true;
     still.fold = room.fold;
+    still.opened = new Set(room.fold.entries.map((it) => it.id));
     const entries = h('main', { class: 'entries' }, h('h1', null, title), room.fold.entries.map((it) => entryView(it, still).node));
     doc.body.append(doc.importNode(entries, true));
     await inlinePictures(doc);
-    const file = new Blob([`<!doctype html>\n${doc.documentElement.outerHTML}`], { type: 'text/html' });
+    // The style is added to the text of the file: this page's own policy has no inline style.
+    const text = doc.documentElement.outerHTML.replace('</head>', () => `<style>${style}</style></head>`);
+    const file = new Blob([`<!doctype html>\n${text}`], { type: 'text/html' });
     const link = h('a', { href: URL.createObjectURL(file), download: `${title.replace(/[^\w -]+/g, ' ').trim() || 'session'}.html` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

@@ -31,5 +31,5 @@ function shortName(model) {
 
 /** @param {string} sandbox */
 export function sandboxWords(sandbox) {
-  return { 'workspace-write': 'may change the workspace', 'read-only': 'reads only', off: 'no sandbox', none: 'no sandbox' }[sandbox] ?? `sandbox: ${sandbox}`;
+  return { 'workspace-write': 'may change the workspace', 'read-only': 'reads only', full: 'no sandbox' }[sandbox] ?? `sandbox: ${sandbox}`;
 }
