@@ -30,7 +30,9 @@ fn embed(from: &Path, files: &[String], out: &Path) -> io::Result<()> {
         }
         rows += &format!("    ({name:?}, include_bytes!({:?})),\n", path.display().to_string());
     }
-    let text = format!("/// The files of the page, by their names.\nstatic FILES: &[(&str, &[u8])] = &[\n{rows}];\n");
+    let text = format!(
+        "/// The files of the page, by their names.\nstatic FILES: &[(&str, &[u8])] = &[\n{rows}];\n"
+    );
     fs::write(out.join("page_files.rs"), text)
 }
 

@@ -9,7 +9,13 @@ use clap::{Command, builder::StyledStr};
 
 /// The commands as `haft --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Agent", &["run", "chat", "serve", "acp", "sessions", "send", "group", "triggers", "agents", "models", "prompt"]),
+    (
+        "Agent",
+        &[
+            "run", "chat", "serve", "acp", "sessions", "send", "group", "triggers", "agents", "models",
+            "prompt",
+        ],
+    ),
     ("Tools", &["tools", "call", "manual", "new-tool", "reload-tools"]),
     ("MCP", &["mcp"]),
     ("Safety", &["log", "undo", "prune", "grants", "hooks", "trust"]),

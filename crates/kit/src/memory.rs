@@ -20,7 +20,8 @@ pub fn give_back() {}
 pub fn forget_start() {
     use std::os::unix::fs::MetadataExt;
 
-    let (Ok(maps), Ok(program)) = (std::fs::read_to_string("/proc/self/maps"), std::fs::metadata("/proc/self/exe"))
+    let (Ok(maps), Ok(program)) =
+        (std::fs::read_to_string("/proc/self/maps"), std::fs::metadata("/proc/self/exe"))
     else {
         return;
     };

@@ -120,7 +120,7 @@ pub struct Begun {
 
 impl Window {
     fn is_open(&mut self) -> bool {
-        // Only until one is found that runs: of ten thousand jobs not each is looked at for each command.
+        // Only until one is found that runs: a command does not check each of ten thousand jobs.
         while self.running.last().is_some_and(Life::is_over) {
             self.running.pop();
         }

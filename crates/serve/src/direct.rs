@@ -92,9 +92,10 @@ mod tests {
     fn short_line_is_written_to_a_pipe_and_a_socket_until_they_are_full() {
         let (read, write) = rustix::pipe::pipe().unwrap();
         let (one, other) = UnixStream::pair().unwrap();
-        for (mut input, output) in
-            [(File::from(read), File::from(write)), (File::from(OwnedFd::from(one)), File::from(OwnedFd::from(other)))]
-        {
+        for (mut input, output) in [
+            (File::from(read), File::from(write)),
+            (File::from(OwnedFd::from(one)), File::from(OwnedFd::from(other))),
+        ] {
             let direct = Direct::of(&output).unwrap();
             assert!(!direct.write(b"not next", || false));
             assert!(!direct.write(&vec![b'x'; SHORT + 1], || true));

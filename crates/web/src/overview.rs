@@ -187,8 +187,10 @@ pub(crate) fn approvals(seen: &[Seen]) -> Vec<Value> {
 /// The open questions of these sessions.
 pub(crate) fn questions(seen: &[Seen]) -> Vec<Value> {
     let all = seen.iter().filter_map(|it| Some((it, it.state.as_ref()?)));
-    all.flat_map(|(it, state)| state.questions.iter().map(move |question| of(it, "question", json!(question))))
-        .collect()
+    all.flat_map(|(it, state)| {
+        state.questions.iter().map(move |question| of(it, "question", json!(question)))
+    })
+    .collect()
 }
 
 fn of(seen: &Seen, name: &str, what: Value) -> Value {

@@ -34,7 +34,8 @@ const WORKSPACE: (&str, &str) =
 pub(crate) fn table() -> Vec<Route> {
     use Role::{Approve, Own, Say, View};
     use api::{
-        changes, decisions, files, groups, jobs, openai, outputs, people, responses, sessions, shares, triggers,
+        changes, decisions, files, groups, jobs, openai, outputs, people, responses, sessions, shares,
+        triggers,
     };
     routes! {
         GET "/healthz" None, "The server answers.", &[], -, people::health;

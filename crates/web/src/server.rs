@@ -1,12 +1,7 @@
 //! The server: lets requests in, finds the route of each, and checks its role.
 
 use std::{
-    io,
-    net::TcpListener as StdListener,
-    panic::AssertUnwindSafe,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
+    io, net::TcpListener as StdListener, panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration,
 };
 
 use futures_util::FutureExt as _;

@@ -8,7 +8,7 @@ pub mod tools;
 
 use std::{error::Error, io::Write, time::Duration};
 
-/// What a measurement gives, or why there is none.
+/// The rows of a measurement, or why there is none.
 pub type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// One column of a table: what it is, and its value for each number.

@@ -64,7 +64,7 @@ fn the_next_answer_through_a_server_tells_of_an_end_that_nobody_saw() {
 }
 
 #[test]
-fn a_job_above_the_limit_is_refused_and_has_room_once_another_has_ended() {
+fn a_job_above_the_limit_is_refused_and_one_starts_once_another_has_ended() {
     let test_ws = TestWorkspace::new();
     std::fs::create_dir_all(test_ws.config()).unwrap();
     std::fs::write(test_ws.config().join("haft.toml"), "[limits]\njobs = 2\n").unwrap();

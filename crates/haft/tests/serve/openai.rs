@@ -41,8 +41,7 @@ fn conversation_of_chat_completions_is_one_session() {
     let body = json!({"model": "haft", "messages": messages, "stream": true, "stream_options": {"include_usage": true}});
     let reply = served.ask("say", "POST /v1/chat/completions", &body);
     let chunks = events(&reply.body);
-    let text: String =
-        chunks.iter().filter_map(|it| it["choices"][0]["delta"]["content"].as_str()).collect();
+    let text: String = chunks.iter().filter_map(|it| it["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(text, "And two.", "{}", reply.body);
     assert!(chunks.last().unwrap()["usage"]["total_tokens"].is_u64(), "{}", reply.body);
     assert!(reply.body.trim_end().ends_with("data: [DONE]"), "{}", reply.body);
@@ -58,8 +57,11 @@ fn wrong_requests_are_answered_as_the_api_does() {
         (json!({"model": "nobody", "messages": [says("user", "x")]}), 404),
         (json!({"model": "haft", "messages": [says("assistant", "x")]}), 400),
         (json!({"model": "haft", "messages": []}), 400),
-        (json!({"model": "haft", "messages": [{"role": "user", "content": [
-            {"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]}]}), 400),
+        (
+            json!({"model": "haft", "messages": [{"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]}]}),
+            400,
+        ),
         (json!({}), 400),
     ] {
         let reply = served.ask("say", "POST /v1/chat/completions", &body);
@@ -84,5 +86,9 @@ fn response_goes_on_from_the_one_that_it_names() {
     let numbers: Vec<u64> = all.iter().map(|it| it["sequence_number"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (0..all.len() as u64).collect::<Vec<_>>());
     assert_eq!(served.get("sessions")["sessions"].as_array().unwrap().len(), 1);
-    served.does(404, "POST /v1/responses", &json!({"model": "haft", "input": "x", "previous_response_id": "resp_no.x"}));
+    served.does(
+        404,
+        "POST /v1/responses",
+        &json!({"model": "haft", "input": "x", "previous_response_id": "resp_no.x"}),
+    );
 }

@@ -107,6 +107,10 @@ impl Stage {
 }
 
 impl Served {
+    #[expect(
+        clippy::zombie_processes,
+        reason = "a test that panics here ends anyway; `Drop` waits otherwise"
+    )]
     pub(crate) fn start(haft: &mut Command) -> Self {
         let mut child = haft.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (to, lines) = channel();

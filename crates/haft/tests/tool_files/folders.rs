@@ -224,7 +224,7 @@ fn in_a_large_folder_a_tool_changes_its_data_and_no_code() {
     (0..120).for_each(|at| put_file(&folder, &format!("_{at}.py"), "A = 1\n"));
     put_file(&folder, "notes.txt", "old");
     put_file(&folder, "data/old.txt", "old");
-    let body = format!("open(os.path.join({:?}, args['file']), 'w').write('new')\nreturn 'written'", folder);
+    let body = format!("open(os.path.join({folder:?}, args['file']), 'w').write('new')\nreturn 'written'");
     let (_, code) = super::support::after("import os", "writes", &body);
     put_file(&folder, "writes.py", &code);
     let write = |file: &str| test_ws.call("writes", &json!({"file": file}));

@@ -44,7 +44,8 @@ pub(super) fn notes(
         match other.who.command {
             None => {
                 let its: Vec<&PathBuf> = its.iter().filter(|it| !changed.contains(*it)).collect();
-                meanwhile.extend(named(&workspace, &its).map(|paths| format!("{} changed {paths}", name(other))));
+                meanwhile
+                    .extend(named(&workspace, &its).map(|paths| format!("{} changed {paths}", name(other))));
             }
             Some(_) if other.began_before => before.push(name(other)),
             _ => {}

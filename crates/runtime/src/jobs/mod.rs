@@ -137,7 +137,7 @@ impl Jobs {
             return Ok(());
         }
         let allows = if limit <= by_files {
-            format!("`jobs` of `[limits]` allows {limit}")
+            format!("`limits.jobs` allows {limit}")
         } else {
             format!("haft may open files for {by_files} (`ulimit -n`)")
         };

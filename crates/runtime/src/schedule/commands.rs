@@ -209,10 +209,9 @@ impl Locks {
         let process = own.who.process;
         let (ended, began) = (std::mem::take(&mut own.of_commands.ended), own.of_commands.began);
         let others = state.held.iter().filter(|it| it.ticket != self.ticket && is_command(&it.keys));
-        let running = others.filter(|it| it.of_commands.began.is_some()).map(|it| Other {
-            who: it.who.clone(),
-            began_before: is_earlier(it.of_commands.began, began),
-        });
+        let running = others
+            .filter(|it| it.of_commands.began.is_some())
+            .map(|it| Other { who: it.who.clone(), began_before: is_earlier(it.of_commands.began, began) });
         Overlaps { running: running.collect(), ended, process }
     }
 

@@ -70,7 +70,7 @@ pub(super) struct Entry<H> {
     pub(super) permits: Arc<Semaphore>,
     streams: AtomicUsize,
     last_used: Mutex<Instant>,
-    /// What resumes it.
+    /// The state from which it is resumed.
     state: OnceLock<SessionState>,
 }
 

@@ -90,14 +90,15 @@ fn whole(workspace: &Workspace, group: &GroupRecord, after: u64) -> Result<Value
     let store = workspace.runtime.store();
     let shape = store.groups().shape(&group.name)?;
     let runs = is_run(store, &group.name)?;
-    let members: Vec<Value> = shape.members.iter().map(|it| member(store, it, runs)).collect::<Result<_, _>>()?;
+    let members: Vec<Value> =
+        shape.members.iter().map(|it| member(store, it, runs)).collect::<Result<_, _>>()?;
     let channels = shape.channels.iter();
     let channels: Vec<Value> = channels
         .map(|it| json!({"graph": it.graph, "name": it.name, "description": it.description}))
         .collect();
-    let edges = shape.edges.iter().map(|it| {
-        json!({"graph": it.graph, "channel": it.channel, "session": it.session, "listens": it.listens})
-    });
+    let edges = shape.edges.iter().map(
+        |it| json!({"graph": it.graph, "channel": it.channel, "session": it.session, "listens": it.listens}),
+    );
     let edges: Vec<Value> = edges.collect();
     let wires: Vec<Value> =
         shape.wires.iter().map(|it| json!({"source": it.source, "body": it.body})).collect();
@@ -109,8 +110,13 @@ fn whole(workspace: &Workspace, group: &GroupRecord, after: u64) -> Result<Value
     let events: Vec<Value> = events.collect();
     let mut value = shown(workspace, group)?;
     if let Some(fields) = value.as_object_mut() {
-        let parts =
-            [("members", members), ("channels", channels), ("edges", edges), ("wires", wires), ("events", events)];
+        let parts = [
+            ("members", members),
+            ("channels", channels),
+            ("edges", edges),
+            ("wires", wires),
+            ("events", events),
+        ];
         fields.extend(parts.map(|(name, all)| (name.to_owned(), Value::Array(all))));
     }
     Ok(value)

@@ -193,7 +193,8 @@ pub(crate) async fn get(call: Call) -> Done {
             "questions_open".to_owned(),
             json!(state.map(|it| it.questions.as_slice()).unwrap_or_default()),
         );
-        fields.insert("context".to_owned(), json!({"tokens": newest_request(&workspace, call.name(0)).await?}));
+        fields
+            .insert("context".to_owned(), json!({"tokens": newest_request(&workspace, call.name(0)).await?}));
     }
     Ok(Answer::ok(&value))
 }
