@@ -1,4 +1,4 @@
-//! How costs grow with the number of jobs and of own tools, with the exponents that fit best.
+//! Growth of costs with the number of jobs and of own tools, with the exponents that fit best.
 //!
 //! `cargo build --release -p haft && cargo run --release -p bench --bin growth [jobs|tools] [NUMBER …]`
 //!

@@ -9,12 +9,12 @@ mod cases;
 mod descriptors;
 mod everywhere;
 mod file_systems;
-mod held;
 mod history;
 mod mounts;
 mod random;
 mod table;
 mod tree;
+mod uncopied;
 
 use std::{
     process::{Command, Stdio},

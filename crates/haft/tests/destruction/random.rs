@@ -204,7 +204,7 @@ fn run(seed: u64) -> Done {
     Done { ends, is_changed, is_in_the_middle, is_compared, told: told.len(), wrong }
 }
 
-/// Undoes the command, once the processes of a killed haft are gone; returns what is said.
+/// Undoes the command, once the processes of a killed haft are gone; returns the output.
 fn undone(test_ws: &TestWorkspace) -> String {
     let until = Instant::now() + crate::support::TIMEOUT;
     loop {

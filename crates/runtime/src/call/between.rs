@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     deletions::Deletions,
     questions::Asking,
-    unkept::{Told, Unkept},
+    unkept::{Notices, Unkept},
 };
 use crate::{
     approval_time::AskedTime, config::AskLimits, jobs::ThisCall, session_state::SessionState, too_much,
@@ -144,7 +144,7 @@ impl Background {
     /// Notes the state in which the call left its files, and checks what it deleted.
     async fn end(self, session: &Arc<SessionState>, is_too_much: bool) -> Result<(), Fault> {
         let id = self.call.id().to_owned();
-        let Told { lines, .. } = self.unkept.take();
+        let Notices { lines, .. } = self.unkept.take();
         lines.into_iter().for_each(|line| session.note_between_calls(line));
         if is_too_much {
             return self.check(session, &id).await;

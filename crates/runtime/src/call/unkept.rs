@@ -1,7 +1,7 @@
 //! Files that a command is about to overwrite and of which no copy can be kept: the command waits until a person has
 //! decided.
 //!
-//! After a no, or if nobody is there, the change fails with `EPERM`, and the model is told what and why. Only the
+//! After a no, or if nobody is there, the change fails with `EPERM`, and the answer says what and why. Only the
 //! process that makes the change waits; the time does not count as the call's.
 
 use std::{
@@ -39,12 +39,12 @@ pub(super) struct Unkept {
     arguments: String,
     /// Whether the person runs the command: what they do is not asked about.
     by_person: bool,
-    told: Mutex<Told>,
+    told: Mutex<Notices>,
 }
 
-/// What the answer and the journal have to say.
+/// Texts for the answer and the journal.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Notices {
     /// Lines for the answer.
     pub(super) lines: Vec<String>,
     /// Decisions for the journal.
@@ -80,8 +80,8 @@ impl Unkept {
         })
     }
 
-    /// Takes what is to be said.
-    pub(super) fn take(&self) -> Told {
+    /// Takes the texts.
+    pub(super) fn take(&self) -> Notices {
         std::mem::take(&mut *self.told.lock())
     }
 
@@ -127,7 +127,7 @@ impl Unkept {
             }
             Ok(Answered { decision, allowed: Err(fault) }) => {
                 self.told.lock().decisions.push(decision);
-                // What was said after the rule: that it was a no, and with which words.
+                // The words after the rule: the person's no, with its reason.
                 let why = fault.what.strip_prefix(&format!("{rule}; ")).unwrap_or("the person said no");
                 self.refuse(&session, hold, why);
             }

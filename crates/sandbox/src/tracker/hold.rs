@@ -39,11 +39,11 @@ pub struct Hold {
 pub(super) enum What {
     /// That of one file.
     File(Identity),
-    /// That of all further files of the call, as there is no room for any copy.
+    /// The content of all further files of the call, as no copy fits any more.
     AllFurther,
 }
 
-/// What was decided about a content.
+/// The decision about a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Nothing yet.
@@ -88,7 +88,7 @@ impl Hold {
         self.removes
     }
 
-    /// Returns whether the decision counts for all further files of the call, as there is no room for copies.
+    /// Returns whether the decision counts for all further files of the call, as no copy fits.
     pub fn is_of_all_further(&self) -> bool {
         self.what == What::AllFurther
     }
@@ -135,7 +135,7 @@ pub(super) struct Losing<'a> {
     pub(super) path: PathBuf,
     pub(super) size: u64,
     pub(super) why: &'a Reason,
-    /// Whether there is no room for further copies.
+    /// Whether no further copy fits.
     pub(super) is_full: bool,
     pub(super) removes: bool,
 }
@@ -190,4 +190,4 @@ impl Call {
 }
 
 /// The decisions of a call.
-pub(super) type Kept = Mutex<Holds>;
+pub(super) type Decisions = Mutex<Holds>;

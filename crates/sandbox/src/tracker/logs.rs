@@ -100,8 +100,8 @@ pub struct Call {
     /// The number of trees of processes that belong to it.
     uses: watch::Sender<usize>,
     pub(super) log: Mutex<Option<Log>>,
-    /// What was decided about contents that can't be kept.
-    pub(super) holds: hold::Kept,
+    /// The decisions about contents that can't be kept.
+    pub(super) holds: hold::Decisions,
     /// The call to which later changes belong.
     next: Mutex<Option<Arc<Self>>>,
     /// The files that its process had open when it began.
@@ -158,7 +158,7 @@ impl Logs {
             totals: watch::Sender::default(),
             uses: watch::Sender::default(),
             log: Mutex::default(),
-            holds: hold::Kept::default(),
+            holds: hold::Decisions::default(),
             next: Mutex::default(),
             early: Mutex::default(),
         });

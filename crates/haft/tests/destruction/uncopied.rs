@@ -83,7 +83,7 @@ fn no_makes_the_write_fail_and_the_command_goes_on() {
 }
 
 #[test]
-fn one_question_for_all_files_where_there_is_no_room_for_copies() {
+fn one_question_for_all_files_where_no_copy_fits() {
     let test_ws = without_room("call_mib = 0");
     let command = "echo new > disk.img; echo new > rows.db; echo new > text";
     let mut terminal = asked(&test_ws, "shell", &json!({"command": command}));
