@@ -412,12 +412,11 @@ mod tests {
         assert_eq!(process_of(own), Some(own));
         assert!(process_of(number).is_none_or(|it| it == own));
         let mut usage = Usage::new(Limits { tree: 1, ..Limits::default() });
-        let children: Vec<_> =
-            (0..2).map(|_| std::process::Command::new("sleep").arg("9").spawn().unwrap()).collect();
-        let pids: Vec<u64> = children.iter().map(|it| u64::from(it.id())).collect();
+        let children = [(); 2].map(|()| std::process::Command::new("sleep").arg("9").spawn().unwrap());
+        let [first, second] = children.each_ref().map(|it| u64::from(it.id()));
         let crowded = |usage: &mut Usage, pid: u64| usage.take_in_new(pid - 1, pid, &|it| it == own);
-        assert!(!crowded(&mut usage, pids[0]) && !crowded(&mut usage, pids[0]), "one process, seen twice");
-        assert!(crowded(&mut usage, pids[1]));
+        assert!(!crowded(&mut usage, first) && !crowded(&mut usage, first), "one process, seen twice");
+        assert!(crowded(&mut usage, second));
         for mut child in children {
             child.kill().unwrap();
             child.wait().unwrap();

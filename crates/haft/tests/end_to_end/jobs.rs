@@ -76,9 +76,7 @@ fn a_job_above_the_limit_is_refused_and_one_starts_once_another_has_ended() {
     let refused = server.call("shell", &sleep);
     assert!(refused.is_error, "{}", refused.text);
     assert!(
-        refused
-            .text
-            .contains("2 jobs run in this session, and `jobs` of `[limits]` allows 2; nothing was started"),
+        refused.text.contains("2 jobs run in this session, and `limits.jobs` allows 2; nothing was started"),
         "{}",
         refused.text
     );
