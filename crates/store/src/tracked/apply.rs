@@ -386,20 +386,10 @@ impl Work<'_> {
     fn step(&mut self, number: usize, entry: &Entry) -> io::Result<()> {
         let path = self.actual(entry);
         let name = self.name(&path);
-        // A command that wrote in place left the folder's time alone. Where it did not, the folder has an
-        // entry, and gets its time at the end.
-        let around = path.parent().and_then(|it| Some((it, node_at(it).ok()?)));
-        let refused = match (self.may_write)(&path) {
+        let refused = keeping_folder_time(&path, || match (self.may_write)(&path) {
             Ok(()) => self.ensure(number, entry, &path),
             Err(fault) => Ok(Step::Left(fault.what)),
-        };
-        if let Some((folder, Node::Folder(before))) = around
-            && let Ok(spot) = Spot::at(folder)
-            && matches!(spot.node(), Ok(Node::Folder(now)) if now.modified != before.modified)
-        {
-            // Without the right to set it, the folder keeps its new time.
-            let _ = spot.set_modified(before.modified);
-        }
+        });
         match refused {
             Ok(Step::Done(line)) => {
                 self.put_back.push(number);
@@ -582,6 +572,21 @@ fn is_half_way(now: &Node, found: &Node, before: &Node) -> bool {
         (Node::Link { target, .. }, _, Node::Link { target: before, .. }) => target == before,
         _ => false,
     }
+}
+
+/// Changes what is at a path, and gives its folder the time that it had: a command that wrote in place left that time
+/// alone. Where it did not, the folder has an entry, and gets its time at the end.
+fn keeping_folder_time<T>(path: &Path, change: impl FnOnce() -> T) -> T {
+    let around = path.parent().and_then(|it| Some((it, node_at(it).ok()?)));
+    let done = change();
+    if let Some((folder, Node::Folder(before))) = around
+        && let Ok(spot) = Spot::at(folder)
+        && matches!(spot.node(), Ok(Node::Folder(now)) if now.modified != before.modified)
+    {
+        // Without the right to set it, the folder keeps its new time.
+        let _ = spot.set_modified(before.modified);
+    }
+    done
 }
 
 /// Gives a path its owner, where that is allowed: an ordinary user has files of their own alone.

@@ -16,6 +16,7 @@ use super::{
     },
     Work,
     files::same,
+    keeping_folder_time,
 };
 
 /// The most files of the workspace among which further names are looked for.
@@ -76,23 +77,29 @@ impl Work<'_> {
             return Ok(false);
         }
         self.log.before(path, Keep::Link, false)?;
-        let fresh = path.with_file_name(".haft-undo-name");
-        let (spot, of_fresh) = (Spot::at(path)?, Spot::at(&fresh)?);
-        match of_fresh.remove() {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-        // Where the file system has no further names, they stay files of their own.
-        if Spot::at(other)?.link_to(&of_fresh).is_err() {
-            return Ok(false);
-        }
-        let joined = of_fresh.rename_over(&spot);
-        if joined.is_err() {
-            let _ = of_fresh.remove();
-        }
+        let joined = keeping_folder_time(path, || replace_by_name_of(path, other));
         self.stepped();
-        joined.map(|()| true)
+        joined
     }
+}
+
+/// Replaces the file at a path by a further name of another file. Returns whether the file system has such names.
+fn replace_by_name_of(path: &Path, other: &Path) -> io::Result<bool> {
+    let fresh = path.with_file_name(".haft-undo-name");
+    let (spot, of_fresh) = (Spot::at(path)?, Spot::at(&fresh)?);
+    match of_fresh.remove() {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    // Where the file system has no further names, they stay files of their own.
+    if Spot::at(other)?.link_to(&of_fresh).is_err() {
+        return Ok(false);
+    }
+    let joined = of_fresh.rename_over(&spot);
+    if joined.is_err() {
+        let _ = of_fresh.remove();
+    }
+    joined.map(|()| true)
 }
 
 /// Returns the paths below a folder that are names of these files.
