@@ -69,7 +69,7 @@ fn a_job_above_the_limit_is_refused_and_one_starts_once_another_has_ended() {
     std::fs::create_dir_all(test_ws.config()).unwrap();
     std::fs::write(test_ws.config().join("haft.toml"), "[limits]\njobs = 2\n").unwrap();
     let server = test_ws.serve();
-    let sleep = json!({"command": "exec sleep 1000", "run_in_background": true});
+    let sleep = json!({"command": "echo begun; exec sleep 1000", "run_in_background": true});
     for _ in 0..2 {
         server.does("shell", &sleep);
     }
@@ -84,6 +84,9 @@ fn a_job_above_the_limit_is_refused_and_one_starts_once_another_has_ended() {
     server.does("shell", &json!({"command": "echo a call needs no room"}));
     server.does("stop_task", &json!({"job": "job_1"}));
     server.does("shell", &sleep);
+    for job in ["job_2", "job_3"] {
+        server.does("wait", &json!({"job": job, "pattern": "begun"}));
+    }
     let listed = server.does("jobs", &json!({}));
     assert_eq!(listed.lines().filter(|it| it.contains("  running ")).count(), 2, "{listed}");
 }
