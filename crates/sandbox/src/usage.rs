@@ -24,10 +24,12 @@ use super::limits::{Ended, Limits};
 const SOON: Duration = Duration::from_millis(50);
 /// Interval of checks while none does.
 const LATER: Duration = Duration::from_millis(250);
-/// Shortest interval of full scans, and the longest as a multiple of the time that a scan takes: others may free
-/// the memory that a command takes.
+/// Shortest interval of full scans while memory shrinks.
 const BUSY: Duration = Duration::from_millis(250);
-const SELDOM: u32 = 2_000;
+/// The same while it does not, and the interval per process: others may free the memory that a command takes. A scan
+/// takes about a thousandth of that.
+const IDLE: Duration = Duration::from_millis(500);
+const PER_PROCESS: Duration = Duration::from_millis(20);
 /// Full scans take at most one part in so many of the time.
 const SHARE: u32 = 10;
 /// Number of new processes after which a full scan is due at once.
@@ -79,7 +81,7 @@ pub(super) struct Usage {
 struct Scan {
     at: Instant,
     took: Duration,
-    /// The memory that the machine had available, in bytes.
+    /// The most memory that the machine has had available since, in bytes.
     available: u64,
     /// The growth of memory after which the next scan is due, in bytes.
     growth: u64,
@@ -114,10 +116,15 @@ impl Usage {
         let before = std::mem::replace(&mut self.newest, newest);
         // The numbers begin again after the highest.
         let started = newest.checked_sub(before).unwrap_or(STARTED);
+        if let Some(last) = &mut self.last {
+            last.available = last.available.max(available);
+        }
         let has_grown = self.last.is_none_or(|it| it.available.saturating_sub(available) >= it.growth);
+        let processes = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
         let is_due = self.last.is_none_or(|it| {
             let since = it.at.elapsed();
-            since >= BUSY.max(it.took * SHARE) && (has_grown || since >= BUSY.max(it.took * SELDOM))
+            since >= BUSY.max(it.took * SHARE)
+                && (has_grown || since >= IDLE.max(PER_PROCESS.saturating_mul(processes)))
         });
         self.is_busy = started > 0 || has_grown;
         let is_crowd = started >= STARTED;
