@@ -70,6 +70,10 @@ impl Direct {
             match rustix::io::write(&self.output, rest) {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
                 Err(rustix::io::Errno::INTR) => {}
+                // Whoever shares the socket has made it non-blocking.
+                Err(rustix::io::Errno::AGAIN) => {
+                    let _ = poll(&mut [PollFd::new(&self.output, PollFlags::OUT)], None);
+                }
                 Err(_) => break,
             }
         }
