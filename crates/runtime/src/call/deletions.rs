@@ -20,7 +20,7 @@ use kit::{
 use policy::Rule;
 use store::{
     journal::{Begun, Durability, Ended},
-    tracked::{Entry, Fold, Settled, Tracked},
+    tracked::{Entry, Fold, Settled},
 };
 
 use super::questions::{About, Answered, Asking};
@@ -84,8 +84,8 @@ impl Deletions<'_> {
         Ok((!files.is_empty() || !history.is_empty()).then_some(TooMuch { files, history }))
     }
 
-    /// Puts everything back that the call changed, asks the person about its title, arguments and deletions, and does it again after a yes. Returns the
-    /// decision for the journal.
+    /// Puts everything back that the call changed, asks the person about its title, arguments and deletions, and does
+    /// it again after a yes. Returns the decision for the journal.
     ///
     /// # Errors
     /// [`Kind::Denied`](kit::Kind::Denied) when the person says no or nobody is there; nothing is changed then.
@@ -203,11 +203,11 @@ fn candidates(session: &SessionState, call: &str) -> Result<Option<Candidates>, 
     if !may_be_too_much && history.is_empty() {
         return Ok(None);
     }
-    let own = made_by_session(&tracked, session.name(), call)?;
-    let earlier = rules_before(session, call)?;
+    let earlier = earlier_changes(session, call)?;
+    let (own, rules_before) = (made_by(&earlier), rules_before(&earlier));
     let before = |path: &Path| {
         let edited = session.store().before_edits(session.name(), path).ok().flatten();
-        earlier.get(path).cloned().or(edited).or_else(|| changes.content(path))
+        rules_before.get(path).cloned().or(edited).or_else(|| changes.content(path))
     };
     let is_repository = |folder: &Path| changes.had_repository(folder);
     let mut rules = Rules::new(session.execution().roots(), &before, &is_repository);
@@ -325,18 +325,30 @@ impl Changes {
 }
 
 /// Returns the files that earlier calls of the session created.
-pub(super) fn made_by_session(
-    tracked: &Tracked,
-    session: &str,
-    call: &str,
-) -> Result<HashSet<PathBuf>, Fault> {
-    let mut made = HashSet::new();
-    let mut existed: HashMap<PathBuf, bool> = HashMap::new();
-    let mut calls = tracked.open_calls(Some(session))?;
+pub(super) fn made_by_session(session: &SessionState, call: &str) -> Result<HashSet<PathBuf>, Fault> {
+    Ok(made_by(&earlier_changes(session, call)?))
+}
+
+/// Returns the changes of the session's other calls, oldest first. An undo makes files again that were there before:
+/// it is none of them.
+fn earlier_changes(session: &SessionState, call: &str) -> Result<Vec<Changes>, Fault> {
+    let tracked = session.store().tracked();
+    let mut calls = tracked.open_calls(Some(session.name()))?;
     calls.reverse();
-    // An undo makes files again that were there before: they are nobody's new ones.
+    let mut found = Vec::new();
     for earlier in calls.iter().filter(|it| it.call != call && it.depth == 0) {
         let Some(fold) = tracked.fold(&earlier.call)? else { continue };
+        let folder = session.store().tracked_folder().join(&earlier.call);
+        found.push(Changes { fold, settled: Settled::default(), folder });
+    }
+    Ok(found)
+}
+
+/// Returns the files that these calls created.
+fn made_by(earlier: &[Changes]) -> HashSet<PathBuf> {
+    let mut made = HashSet::new();
+    let mut existed: HashMap<PathBuf, bool> = HashMap::new();
+    for Changes { fold, .. } in earlier {
         for entry in &fold.entries {
             let path = fold.present(&entry.path, entry.segment);
             // What was there before the first change counts as the person's, whatever replaced it.
@@ -346,20 +358,14 @@ pub(super) fn made_by_session(
             }
         }
     }
-    Ok(made)
+    made
 }
 
-/// Returns the ignore rules that earlier commands of the session changed, as they were before that: what a session has
-/// git ignore is not ignored in it.
-fn rules_before(session: &SessionState, call: &str) -> Result<HashMap<PathBuf, Vec<u8>>, Fault> {
-    let tracked = session.store().tracked();
+/// Returns the ignore rules that these calls changed, as they were before that: what a session has git ignore is not
+/// ignored in it.
+fn rules_before(earlier: &[Changes]) -> HashMap<PathBuf, Vec<u8>> {
     let mut rules = HashMap::new();
-    let mut calls = tracked.open_calls(Some(session.name()))?;
-    calls.reverse();
-    for earlier in calls.iter().filter(|it| it.call != call && it.depth == 0) {
-        let Some(fold) = tracked.fold(&earlier.call)? else { continue };
-        let folder = session.store().tracked_folder().join(&earlier.call);
-        let changes = Changes { fold, settled: Settled::default(), folder };
+    for changes in earlier {
         let paths = changes.fold.entries.iter().map(|it| changes.fold.original(it));
         for path in paths.filter(|it| it.ends_with(".gitignore") || it.ends_with(".git/info/exclude")) {
             if let Some(content) = changes.content(&path) {
@@ -367,7 +373,7 @@ fn rules_before(session: &SessionState, call: &str) -> Result<HashMap<PathBuf, V
             }
         }
     }
-    Ok(rules)
+    rules
 }
 
 /// Counts the files of these folders that git does not ignore, up to a maximum.

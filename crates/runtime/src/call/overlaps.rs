@@ -26,9 +26,13 @@ pub(super) fn notes(
     landed: &Landed,
     result: &Result<Output, Fault>,
 ) -> Vec<String> {
-    let changed: BTreeSet<PathBuf> = landed.paths().into_iter().collect();
-    locks.changed(&changed.iter().cloned().collect::<Vec<_>>());
+    let changed = landed.paths();
+    locks.changed(&changed);
     let overlaps = locks.overlaps();
+    if overlaps.ended.is_empty() && overlaps.running.is_empty() {
+        return Vec::new();
+    }
+    let changed: BTreeSet<PathBuf> = changed.into_iter().collect();
     let workspace = session.roots().workspace().to_owned();
     let name = |it: &Other| it.who.name_in(session.name());
     let (mut notes, mut meanwhile, mut before) = (Vec::new(), Vec::new(), Vec::new());

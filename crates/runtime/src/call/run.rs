@@ -298,7 +298,9 @@ impl Work {
             ));
         }
         self.review = self.reviewing(&mut plan);
-        let arguments = (!plan.read_only).then(|| {
+        // A program's own changes of files lose nothing that is not kept, and no process makes them.
+        let may_run = !plan.read_only && !(plan.only_files && plan.is_program);
+        let arguments = may_run.then(|| {
             let end = self.entry.arguments.floor_char_boundary(ARGUMENTS);
             self.entry.arguments.get(..end).unwrap_or_default().to_owned()
         });

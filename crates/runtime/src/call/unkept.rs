@@ -217,7 +217,7 @@ fn may_be_lost(session: &SessionState, path: &Path) -> bool {
 /// Returns whether an earlier call of the session created the file.
 async fn is_made_by(session: &Arc<SessionState>, call: &str, path: &Path) -> bool {
     let (session, call, path) = (session.clone(), call.to_owned(), path.to_owned());
-    let made = move || made_by_session(&session.store().tracked(), session.name(), &call);
+    let made = move || made_by_session(&session, &call);
     match tokio::task::spawn_blocking(made).await {
         Ok(Ok(made)) => made.contains(&path),
         Ok(Err(_)) | Err(_) => false,
