@@ -54,8 +54,8 @@ export function changesPanel(room, body) {
   };
   return {
     update: () => {
-      if (seen === room.fold.jobsChanged) return;
-      seen = room.fold.jobsChanged;
+      if (seen === room.fold.ends) return;
+      seen = room.fold.ends;
       void load();
     },
     close: () => {

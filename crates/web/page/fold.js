@@ -94,7 +94,8 @@ export class Fold {
     this.shape = 0;
     /** Files that changed, by path. @type {Set<string>} */
     this.files = new Set();
-    this.jobsChanged = 0;
+    /** Ends of calls and jobs, and undos: panels load again. */
+    this.ends = 0;
     /** @type {{content: string, status: string}[] | null} */
     this.todo = null;
   }
@@ -248,7 +249,7 @@ export class Fold {
         this.push(agent, { kind: 'message', text: event.text, seq: row.seq, at: row.at, event });
         break;
       case 'message_arrived':
-        this.jobsChanged += 1;
+        this.ends += 1;
         break;
       case 'waits':
         if (own) this.doing = 'waiting for jobs';
@@ -270,7 +271,7 @@ export class Fold {
         break;
       case 'job_ended':
       case 'job_waits':
-        this.jobsChanged += 1;
+        this.ends += 1;
         say(event.event === 'job_ended' ? `${event.job} ended: ${event.title}, ${event.state}` : `${event.job} waits for input: ${event.title}`);
         break;
       case 'configured':
@@ -297,7 +298,7 @@ export class Fold {
         say(`Another session goes on from here: ${event.into}`);
         break;
       case 'undone':
-        this.jobsChanged += 1;
+        this.ends += 1;
         say(event.text.split('\n')[0] ?? '');
         break;
       default:
@@ -357,7 +358,7 @@ export class Fold {
     agent.calls.delete(event.call);
     for (const change of event.changes ?? []) this.files.add(change.path);
     if (!agent.path && event.tool.startsWith('todo')) this.todo = null;
-    this.jobsChanged += 1;
+    this.ends += 1;
     this.mark(entry);
   }
 
