@@ -299,8 +299,8 @@ impl Work {
         }
         self.review = self.reviewing(&mut plan);
         // A program's own changes of files lose nothing that is not kept, and no process makes them.
-        let may_run = !plan.read_only && !(plan.only_files && plan.is_program);
-        let arguments = may_run.then(|| {
+        let is_own_edit = plan.only_files && plan.is_program;
+        let arguments = (!plan.read_only && !is_own_edit).then(|| {
             let end = self.entry.arguments.floor_char_boundary(ARGUMENTS);
             self.entry.arguments.get(..end).unwrap_or_default().to_owned()
         });
