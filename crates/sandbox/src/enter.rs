@@ -7,7 +7,7 @@
 mod overlay;
 
 use std::{
-    ffi::CString,
+    ffi::{CString, OsStr},
     fs, io,
     net::{Ipv4Addr, TcpListener},
     os::fd::{AsFd, AsRawFd, OwnedFd},
@@ -368,22 +368,7 @@ fn place(root: &OwnedFd, one: &DetachedMount<'_>, scratch: Option<&Scratch>) -> 
     };
     let Some(tree) = of_scratch.as_ref().or(one.tree.as_ref()) else { return Ok(()) };
     let is_folder = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(tree)?.st_mode).is_dir();
-    let target = match below(&folder, Path::new(name)) {
-        Err(Errno::NOENT) if is_folder => {
-            mkdirat(&folder, name, Mode::from(0o755))?;
-            below(&folder, Path::new(name))?
-        }
-        Err(Errno::NOENT) => {
-            openat(
-                &folder,
-                name,
-                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC,
-                Mode::from(0o600),
-            )?;
-            below(&folder, Path::new(name))?
-        }
-        target => target?,
-    };
+    let target = if is_folder { folder_at(&folder, name)? } else { file_at(&folder, name)? };
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(tree, "", &target, "", flags)?)
 }
@@ -406,16 +391,37 @@ fn make_folders(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let mut folder = below(root, Path::new("."))?;
     for part in path.components() {
         let Component::Normal(name) = part else { return Err(io::Error::other("it is not a plain path")) };
-        let next = match below(&folder, Path::new(name)) {
-            Err(Errno::NOENT) => {
-                mkdirat(&folder, name, Mode::from(0o755))?;
-                below(&folder, Path::new(name))?
-            }
-            next => next?,
-        };
-        folder = next;
+        folder = folder_at(&folder, name)?;
     }
     Ok(folder)
+}
+
+/// Opens the folder of this name, and creates a missing one.
+fn folder_at(folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    opened_or_made(folder, name, || mkdirat(folder, name, Mode::from(0o755)))
+}
+
+/// Opens the file of this name, and creates a missing one, empty.
+fn file_at(folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    opened_or_made(folder, name, || openat(folder, name, flags, Mode::from(0o600)).map(drop))
+}
+
+fn opened_or_made(
+    folder: &OwnedFd,
+    name: &OsStr,
+    make: impl FnOnce() -> Result<(), Errno>,
+) -> Result<OwnedFd, Errno> {
+    match below(folder, Path::new(name)) {
+        Err(Errno::NOENT) => {
+            match make() {
+                // In a root of the person, another sandbox that begins now may have made it.
+                Err(Errno::EXIST) | Ok(()) => below(folder, Path::new(name)),
+                Err(error) => Err(error),
+            }
+        }
+        found => found,
+    }
 }
 
 /// Opens `path` below a folder. A symlink on the way is an error: it was created meanwhile.
@@ -580,4 +586,25 @@ fn drop_from_bounding_set(number: libc::c_ulong) -> io::Result<bool> {
     let error = io::Error::last_os_error();
     // Without capabilities there is none to drop, and `no_new_privs` prevents gaining one.
     if error.raw_os_error() == Some(libc::EPERM) { Ok(true) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn folder_that_another_sandbox_makes_meanwhile_is_opened() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = rustix::fs::open(base.path(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let name = OsStr::new("made");
+        let made = opened_or_made(&folder, name, || {
+            fs::create_dir(base.path().join(name)).unwrap();
+            mkdirat(&folder, name, Mode::from(0o755))
+        });
+        assert!(made.is_ok(), "{made:?}");
+        let refused = opened_or_made(&folder, OsStr::new("other"), || Err(Errno::ACCESS));
+        assert_eq!(refused.unwrap_err(), Errno::ACCESS);
+    }
 }
