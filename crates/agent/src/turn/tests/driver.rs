@@ -91,14 +91,23 @@ async fn a_tool_of_mode_stateful_yields_and_is_continued_to_its_end() {
 #[tokio::test]
 async fn output_yielded_in_the_background_begins_a_turn() {
     let fixture = Fixture::with_modes();
-    let begins = calls(&[("1", "talk", r#"{"run_in_background":true}"#)]);
+    let begins = calls(&[("1", "talk", r#"{"run_in_background":true,"later":true}"#)]);
     let next = calls(&[("2", "continue_job", r#"{"job":"job_1","input":"salt"}"#)]);
     fixture.plays([begins, said("I wait"), next, said("one is said")]);
     let mut agent = fixture.agent();
     let cancel = CancellationToken::new();
     let input = Some(Input::new("go".to_owned()));
-    let settled = driver(LONG, 20).settle(&mut agent, input, &cancel).await.unwrap();
-    assert_eq!(settled.outcome.text, "one is said");
+    let mut driver = driver(LONG, 20);
+    let settling = driver.settle(&mut agent, input, &cancel);
+    let yielding = async {
+        // Output that comes before the turn's next step is shown in it.
+        while waits(&fixture).is_empty() {
+            tokio::task::yield_now().await;
+        }
+        fixture.let_go(1);
+    };
+    let (settled, ()) = tokio::join!(settling, yielding);
+    assert_eq!(settled.unwrap().outcome.text, "one is said");
     let told = fixture.requests().iter().map(|it| format!("{:?}", it.items.last())).collect::<Vec<_>>();
     assert!(told.iter().any(|it| it.contains("job_1 (talk) is waiting for input")), "{told:?}");
     assert!(told.iter().any(|it| it.contains("the first word?")), "{told:?}");

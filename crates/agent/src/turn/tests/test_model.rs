@@ -430,7 +430,11 @@ impl Tool for Late {
 /// Asks for two words, one after the other, and says both.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Dialogue {}
+struct Dialogue {
+    /// Whether it first waits until it may go on.
+    #[serde(default)]
+    later: bool,
+}
 
 impl Tool for Dialogue {
     const NAME: &str = "talk";
@@ -441,6 +445,9 @@ impl Tool for Dialogue {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        if self.later {
+            stage(cx.files().roots().workspace()).go.acquire().await.unwrap().forget();
+        }
         let one = cx.yield_output(Output::text("the first word?")).await?;
         let other = cx.yield_output(Output::text("the second word?")).await?;
         Ok(Output::text(format!("{one} and {other}")))
