@@ -28,6 +28,9 @@ use crate::{
     transcript::{is_whole, items_of},
 };
 
+/// The time limit of a call.
+const DEADLINE: Duration = Duration::from_secs(60);
+
 /// The next move of the model.
 #[derive(Debug, Clone)]
 pub(super) enum Move {
@@ -42,7 +45,7 @@ pub(super) enum Move {
     Hang,
     /// Lets the calls make progress.
     Yield,
-    /// Waits until this many calls hang.
+    /// Waits until this many calls hang, at most until their time limit has passed.
     AtWork(u32),
 }
 
@@ -155,7 +158,7 @@ impl Fixture {
             policy: Policy { sandbox: SandboxMode::Workspace, approve: Approve::Auto, ..Policy::default() },
             other_names: kit::files::OtherNames::Refuse,
             allowed: None,
-            deadline: Duration::from_secs(60),
+            deadline: DEADLINE,
             secrets: Secrets::none(),
             commands: runtime::Commands { decodes_here: true, ..runtime::Commands::default() },
         };
@@ -319,7 +322,13 @@ impl Model for Played {
                     Move::Panic => panic!("as the test has it"),
                     Move::Hang => std::future::pending::<()>().await,
                     Move::Yield => tokio::task::yield_now().await,
-                    Move::AtWork(calls) => stage.begun.acquire_many(calls).await.unwrap().forget(),
+                    Move::AtWork(calls) => {
+                        // A paused clock may pass the deadline of a call before it begins.
+                        let begun = tokio::time::timeout(2 * DEADLINE, stage.begun.acquire_many(calls)).await;
+                        if let Ok(permits) = begun {
+                            permits.unwrap().forget();
+                        }
+                    }
                 }
             }
         })
