@@ -30,6 +30,7 @@ tracked! {
 mod between;
 mod hold;
 mod log;
+mod log_lock;
 mod logs;
 mod refused;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use tokio::sync::watch;
 
@@ -307,7 +307,7 @@ impl Shared {
                 let thread = std::thread::Builder::new().name("tracker copy".to_owned()).spawn(move || {
                     let taken = shared.record(&long, true);
                     shared.answer(long, &taken);
-                    // Others may have waited for the log, and this one's decision may be there by now.
+                    // Its decision may be there by now.
                     shared.wake();
                 });
                 if let Err(error) = thread {
@@ -395,7 +395,7 @@ impl Shared {
         }
         let git = LazyCell::new(|| looking.runs_git());
         for call in &calls {
-            let log = if may_be_long { Some(call.log.lock()) } else { call.log.try_lock() };
+            let log = if may_be_long { Some(call.log.lock()) } else { call.log.lock_or_wake(|| self.waker()) };
             let Some(mut log) = log else { return Taken::Busy };
             let Some(log) = opened(&mut log, call) else { continue };
             log.mixed(calls.iter().filter(|it| !Arc::ptr_eq(it, call)).map(|it| it.id()));
@@ -439,12 +439,12 @@ fn loses(subject: &Subject, last: Option<&Call>) -> bool {
 }
 
 /// Returns the log of a call, which is opened at its first change.
-fn opened<'a>(log: &'a mut MutexGuard<'_, Option<Log>>, call: &Call) -> Option<&'a mut Log> {
+fn opened<'a>(log: &'a mut Option<Log>, call: &Call) -> Option<&'a mut Log> {
     if log.is_none() {
         match Log::open(call.folder(), call.bounds) {
             Ok(mut open) => {
                 link_early(&mut open, call);
-                **log = Some(open);
+                *log = Some(open);
             }
             Err(error) => {
                 tracing::error!(call = call.id(), "the log of its changes can't be opened: {error}");

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::{
     hold,
     log::{Early, Log},
+    log_lock::LogLock,
 };
 
 /// The limits of what is kept.
@@ -99,7 +100,7 @@ pub struct Call {
     pub(super) totals: watch::Sender<Totals>,
     /// The number of trees of processes that belong to it.
     uses: watch::Sender<usize>,
-    pub(super) log: Mutex<Option<Log>>,
+    pub(super) log: LogLock,
     /// The decisions about contents that can't be kept.
     pub(super) holds: hold::Decisions,
     /// The call to which later changes belong.
@@ -157,7 +158,7 @@ impl Logs {
             bounds: self.inner.bounds,
             totals: watch::Sender::default(),
             uses: watch::Sender::default(),
-            log: Mutex::default(),
+            log: LogLock::default(),
             holds: hold::Decisions::default(),
             next: Mutex::default(),
             early: Mutex::default(),
