@@ -1,5 +1,10 @@
 //! Commands and edits at once in one tree: the changes of each call are attributed to it, and nothing is lost.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use serde_json::{Value, json};
 
 use super::{prepare, tree::Tree};
@@ -24,6 +29,10 @@ fn undo(test_ws: &TestWorkspace, call: &str) -> String {
 fn differences_but_times(before: &Tree, test_ws: &TestWorkspace) -> Vec<String> {
     let left = before.differences(&Tree::of(&test_ws.at("")));
     left.into_iter().filter(|it| !it.contains(": time ")).collect()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect()
 }
 
 #[track_caller]
@@ -52,6 +61,15 @@ fn command(letter: &str) -> String {
     )
 }
 
+/// The same commands at once: `a` writes the file of both before `b` opens it, and neither ends before the other has written.
+fn command_in_order(letter: &str) -> String {
+    let (before, after) = if letter == "a" { ("true", "b.wrote") } else { ("[ -e a.wrote ]", "a.wrote") };
+    format!(
+        "until {before}; do sleep 0.01; done; {}; touch {letter}.wrote; until [ -e {after} ]; do sleep 0.01; done",
+        command(letter)
+    )
+}
+
 const SETUP: &str =
     "for i in a b; do echo $i > src/$i.c; for j in 1 2 3; do echo $i$j > src/deep/er/$i$j.h; done; done\n";
 
@@ -63,9 +81,9 @@ fn two_commands_and_three_edits_at_once_are_undone_one_by_one() {
     let server = test_ws.serve();
     let edit = |path: &str, old: &str| json!({"path": path, "edits": [{"old": old, "new": "edited"}]});
     all_work(vec![
-        server.start_call("shell", &json!({"command": command("a")})),
+        server.start_call("shell", &json!({"command": command_in_order("a")})),
         server.start_call("edit", &edit("src/1.c", "file 1")),
-        server.start_call("shell", &json!({"command": command("b")})),
+        server.start_call("shell", &json!({"command": command_in_order("b")})),
         server.start_call("edit", &edit("src/2.c", "file 2")),
         server.start_call("edit", &edit("README", "readme")),
     ]);
@@ -83,18 +101,13 @@ fn two_commands_and_three_edits_at_once_are_undone_one_by_one() {
     let changed: Vec<_> = changed.iter().filter(|it| !it.contains(": time ")).collect();
     assert!(changed.len() == 1 && changed[0].starts_with("src/1.c: another content"), "{changed:?}");
     assert_eq!(test_ws.text("src/1.c"), "file 1\n");
-    // The commands, from the newer one. Which one that is, is chance.
-    let b_is_newer = test_ws.text("docs/letter").ends_with("b\n");
-    let (newer, older, letter) = if b_is_newer { (b, a, "a") } else { (a, b, "b") };
-    let said = undo(&test_ws, &newer);
-    let text = test_ws.text("docs/letter");
-    // If the newer one opened the file before the older one wrote, the older one's line is not in its copy.
-    let taken_back = said.contains(&format!("{older} changed some of these files at the same time"));
-    assert!(text == format!("letter\n{letter}\n") || (text == "letter\n" && taken_back), "{text}{said}");
+    // The commands, from the newer one.
+    undo(&test_ws, &b);
+    assert_eq!(test_ws.text("docs/letter"), "letter\na\n");
     assert_eq!(test_ws.text("README"), "edited\n");
     assert_eq!(test_ws.text("src/2.c"), "edited\n");
-    assert_eq!(test_ws.text(&format!("{letter}/40")), format!("{letter} 40\n"));
-    undo(&test_ws, &older);
+    assert_eq!(test_ws.text("a/40"), "a 40\n");
+    undo(&test_ws, &a);
     undo(&test_ws, &edits[2]);
     undo(&test_ws, &edits[1]);
     let left = differences_but_times(&before, &test_ws);
@@ -102,31 +115,52 @@ fn two_commands_and_three_edits_at_once_are_undone_one_by_one() {
     assert_eq!(left, Vec::<String>::new());
 }
 
+/// Runs both commands at once, and returns the ids of the older and the newer one.
+fn two_in_order(test_ws: &TestWorkspace) -> [String; 2] {
+    let server = test_ws.serve();
+    all_work(Vec::from(
+        ["a", "b"].map(|it| server.start_call("shell", &json!({"command": command_in_order(it)}))),
+    ));
+    let _ = server.finish();
+    ["mkdir -p a;", "mkdir -p b;"].map(|it| id_of(test_ws, "shell", it))
+}
+
 #[test]
 fn older_of_two_commands_leaves_alone_what_the_newer_one_changed() {
     let test_ws = TestWorkspace::new();
     prepare(&test_ws, SETUP);
     let before = Tree::of(&test_ws.at(""));
-    let server = test_ws.serve();
-    all_work(
-        ["a", "b"]
-            .map(|it| server.start_call("shell", &json!({"command": command(it)})))
-            .into_iter()
-            .collect(),
-    );
-    let _ = server.finish();
-    let newer = if test_ws.text("docs/letter").ends_with("b\n") { "b" } else { "a" };
-    let older = if newer == "b" { "a" } else { "b" };
-    let [newer_call, older_call] =
-        [newer, older].map(|it| id_of(&test_ws, "shell", &format!("mkdir -p {it};")));
-    let said = undo(&test_ws, &older_call);
+    let [older, newer] = two_in_order(&test_ws);
+    let said = undo(&test_ws, &older);
     assert!(said.contains("left docs/letter alone: "), "{said}");
-    assert_eq!(test_ws.text("docs/letter"), format!("letter\n{older}\n{newer}\n"), "nothing is lost");
-    assert!(!test_ws.at(older).exists());
-    assert_eq!(test_ws.text(&format!("{newer}/moved")), format!("{newer}\n"));
-    let said = [undo(&test_ws, &newer_call), undo(&test_ws, &older_call)].concat();
+    assert_eq!(test_ws.text("docs/letter"), "letter\na\nb\n", "nothing is lost");
+    assert!(!test_ws.at("a").exists());
+    assert_eq!(test_ws.text("b/moved"), "b\n");
+    let said = [undo(&test_ws, &newer), undo(&test_ws, &older)].concat();
     let left = differences_but_times(&before, &test_ws);
     // A folder in which both made changes has the time of the last undo.
+    assert_eq!(left, Vec::<String>::new(), "{said}");
+}
+
+#[test]
+fn newer_command_whose_copy_is_damaged_does_not_stop_the_undo_of_the_older_one() {
+    let test_ws = TestWorkspace::new();
+    prepare(&test_ws, SETUP);
+    let before = Tree::of(&test_ws.at(""));
+    let [older, newer] = two_in_order(&test_ws);
+    let [workspace] = &entries(&test_ws.state().join("workspaces"))[..] else { panic!("one workspace") };
+    let copies = entries(&workspace.join("tracked").join(&newer))
+        .into_iter()
+        .filter(|it| fs::read(it).unwrap() == b"letter\na\n");
+    let copies: Vec<_> = copies.collect();
+    let [copy] = &copies[..] else { panic!("{copies:?}") };
+    fs::write(copy, "let").unwrap();
+    let said = undo(&test_ws, &newer);
+    assert!(said.contains("left docs/letter alone: the copy of what it held before was changed"), "{said}");
+    assert_eq!(test_ws.text("docs/letter"), "letter\na\nb\n");
+    let said = undo(&test_ws, &older);
+    assert!(said.contains(&format!("{newer} changed some of these files at the same time")), "{said}");
+    let left = differences_but_times(&before, &test_ws);
     assert_eq!(left, Vec::<String>::new(), "{said}");
 }
 

@@ -115,7 +115,8 @@ impl Tracked {
         };
         let meanwhile = self.meanwhile(call, fold)?;
         for other in meanwhile.iter().filter(|it| !it.is_undone) {
-            if other.is_later {
+            // One whose undo could not put the path back would stand in the way for ever.
+            if other.is_later && !other.is_tried {
                 plan.later.push((other.entry, other.call.clone()));
             } else if !plan.beside.contains(&other.call) {
                 plan.beside.push(other.call.clone());

@@ -20,6 +20,8 @@ pub(super) struct Meanwhile {
     pub(super) is_later: bool,
     /// Whether its change is undone.
     pub(super) is_undone: bool,
+    /// Whether an undo of the whole call was made, also if it left this path alone.
+    pub(super) is_tried: bool,
     /// The state in which the other call found the path.
     pub(super) found: Node,
 }
@@ -61,6 +63,7 @@ impl Tracked {
                     call: other.call.clone(),
                     is_later: is_later((ours, &own), (their, &other)),
                     is_undone: undone.entries.contains(&number),
+                    is_tried: undone.whole,
                     found: their.node.clone(),
                 });
             }
