@@ -61,13 +61,13 @@ fn command(letter: &str) -> String {
     )
 }
 
-/// The same commands at once: `a` writes the file of both before `b` opens it, and neither ends before the other has written.
-fn command_in_order(letter: &str) -> String {
-    let (before, after) = if letter == "a" { ("true", "b.wrote") } else { ("[ -e a.wrote ]", "a.wrote") };
-    format!(
-        "until {before}; do sleep 0.01; done; {}; touch {letter}.wrote; until [ -e {after} ]; do sleep 0.01; done",
-        command(letter)
-    )
+/// Has these commands run at once: the first does its work before the second begins with its own, and neither ends
+/// before the other has done it.
+fn in_order([first, second]: [&str; 2]) -> [String; 2] {
+    [
+        format!("{first}; touch first.wrote; until [ -e second.wrote ]; do sleep 0.01; done"),
+        format!("until [ -e first.wrote ]; do sleep 0.01; done; {second}; touch second.wrote"),
+    ]
 }
 
 const SETUP: &str =
@@ -80,10 +80,11 @@ fn two_commands_and_three_edits_at_once_are_undone_one_by_one() {
     let before = Tree::of(&test_ws.at(""));
     let server = test_ws.serve();
     let edit = |path: &str, old: &str| json!({"path": path, "edits": [{"old": old, "new": "edited"}]});
+    let [first, second] = in_order([&command("a"), &command("b")]);
     all_work(vec![
-        server.start_call("shell", &json!({"command": command_in_order("a")})),
+        server.start_call("shell", &json!({"command": first})),
         server.start_call("edit", &edit("src/1.c", "file 1")),
-        server.start_call("shell", &json!({"command": command_in_order("b")})),
+        server.start_call("shell", &json!({"command": second})),
         server.start_call("edit", &edit("src/2.c", "file 2")),
         server.start_call("edit", &edit("README", "readme")),
     ]);
@@ -115,14 +116,13 @@ fn two_commands_and_three_edits_at_once_are_undone_one_by_one() {
     assert_eq!(left, Vec::<String>::new());
 }
 
-/// Runs both commands at once, and returns the ids of the older and the newer one.
-fn two_in_order(test_ws: &TestWorkspace) -> [String; 2] {
+/// Runs these commands at once, in order, and returns their ids.
+fn run_in_order(test_ws: &TestWorkspace, commands: [&str; 2]) -> [String; 2] {
     let server = test_ws.serve();
-    all_work(Vec::from(
-        ["a", "b"].map(|it| server.start_call("shell", &json!({"command": command_in_order(it)}))),
-    ));
+    let calls = in_order(commands).map(|it| server.start_call("shell", &json!({"command": it})));
+    all_work(Vec::from(calls));
     let _ = server.finish();
-    ["mkdir -p a;", "mkdir -p b;"].map(|it| id_of(test_ws, "shell", it))
+    commands.map(|it| id_of(test_ws, "shell", &format!("{it}; touch")))
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn older_of_two_commands_leaves_alone_what_the_newer_one_changed() {
     let test_ws = TestWorkspace::new();
     prepare(&test_ws, SETUP);
     let before = Tree::of(&test_ws.at(""));
-    let [older, newer] = two_in_order(&test_ws);
+    let [older, newer] = run_in_order(&test_ws, [&command("a"), &command("b")]);
     let said = undo(&test_ws, &older);
     assert!(said.contains("left docs/letter alone: "), "{said}");
     assert_eq!(test_ws.text("docs/letter"), "letter\na\nb\n", "nothing is lost");
@@ -147,17 +147,17 @@ fn newer_command_whose_copy_is_damaged_does_not_stop_the_undo_of_the_older_one()
     let test_ws = TestWorkspace::new();
     prepare(&test_ws, SETUP);
     let before = Tree::of(&test_ws.at(""));
-    let [older, newer] = two_in_order(&test_ws);
+    let [older, newer] = run_in_order(&test_ws, ["echo older > README", "echo newer > README"]);
     let [workspace] = &entries(&test_ws.state().join("workspaces"))[..] else { panic!("one workspace") };
     let copies = entries(&workspace.join("tracked").join(&newer))
         .into_iter()
-        .filter(|it| fs::read(it).unwrap() == b"letter\na\n");
+        .filter(|it| fs::read(it).unwrap() == b"older\n");
     let copies: Vec<_> = copies.collect();
     let [copy] = &copies[..] else { panic!("{copies:?}") };
-    fs::write(copy, "let").unwrap();
+    fs::write(copy, "ol").unwrap();
     let said = undo(&test_ws, &newer);
-    assert!(said.contains("left docs/letter alone: the copy of what it held before was changed"), "{said}");
-    assert_eq!(test_ws.text("docs/letter"), "letter\na\nb\n");
+    assert!(said.contains("left README alone: the copy of what it held before was changed"), "{said}");
+    assert_eq!(test_ws.text("README"), "newer\n");
     let said = undo(&test_ws, &older);
     assert!(said.contains(&format!("{newer} changed some of these files at the same time")), "{said}");
     let left = differences_but_times(&before, &test_ws);
