@@ -60,11 +60,11 @@ impl Options {
     /// [`kit::Kind::BadArgs`] when one is neither true nor false.
     pub(crate) fn take(&mut self, spec: &Spec, arguments: &mut Value) -> Result<(), Fault> {
         let Some(arguments) = arguments.as_object_mut() else { return Ok(()) };
+        let properties = spec.schema.get("properties");
         for (name, option) in
             [(BACKGROUND, &mut self.run_in_background), (CONCURRENT, &mut self.allow_concurrent)]
         {
-            let is_own = spec.schema.pointer("/properties").is_some_and(|it| it.get(name).is_some());
-            if is_own {
+            if properties.is_some_and(|it| it.get(name).is_some()) {
                 continue;
             }
             let Some(said) = arguments.shift_remove(name) else { continue };

@@ -16,7 +16,7 @@ mod tool_files;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{Arc, LazyLock, OnceLock},
     time::Duration,
 };
 
@@ -42,6 +42,8 @@ use crate::{
     execution::Execution,
     jobs::{Jobs, PersistedJobs},
     mcp_client::{Connections, FindSession, SessionAccess, SessionTools, Start},
+    messages::MessagesOf,
+    notes::NotesOf,
     plugins::{
         self, Loaded,
         uv::{self, Environments, Provided},
@@ -88,7 +90,15 @@ pub(crate) struct SessionState {
     hooks: SessionHooks,
     /// Notes for the next answer about what processes did between calls.
     between: Mutex<Vec<String>>,
+    notes: Arc<NotesOf>,
+    messages: Arc<MessagesOf>,
 }
+
+/// The group of a session that belongs to none.
+static NO_GROUP: LazyLock<Arc<dyn Groups>> = LazyLock::new(|| Arc::new(NoGroup));
+
+/// The agents of a session without one.
+static NO_AGENT: LazyLock<Arc<dyn Agents>> = LazyLock::new(|| Arc::new(NoAgent));
 
 impl SessionState {
     /// Opens a session of this runtime; with a name, it continues that session.
@@ -107,7 +117,7 @@ impl SessionState {
             asking: Arc::default(),
             asked: Arc::default(),
             addresses: Arc::default(),
-            files: SessionFiles::new(folder_of(&runtime.store().files_folder(), &name)),
+            files: Arc::new(SessionFiles::new(folder_of(&runtime.store().files_folder(), &name))),
             decoders: runtime.commands().decoders(),
             refusals: Arc::default(),
         };
@@ -133,6 +143,8 @@ impl SessionState {
             tool_files: KnownToolFiles::new(runtime.plugins().loaded()),
             execution: Execution::new(&runtime.resources(), &name),
             outputs: SpilledOutputs::new(runtime.spills().clone(), &name, runtime.roots().clone()),
+            notes: Arc::new(NotesOf::new(runtime.store().clone(), &name)),
+            messages: Arc::new(MessagesOf::new(runtime.store().clone(), &name, person.agent.as_deref())),
             runtime: runtime.clone(),
             name,
             named,
@@ -238,12 +250,12 @@ impl SessionState {
 
     /// Returns the group that its agent belongs to.
     pub(crate) fn groups(&self) -> Arc<dyn Groups> {
-        self.groups.get().cloned().unwrap_or_else(|| Arc::new(NoGroup))
+        self.groups.get().cloned().unwrap_or_else(|| NO_GROUP.clone())
     }
 
     /// Returns the service that starts agents for the session and requests answers of its model.
     pub(crate) fn agents(&self) -> Arc<dyn Agents> {
-        self.agents.get().cloned().unwrap_or_else(|| Arc::new(NoAgent))
+        self.agents.get().cloned().unwrap_or_else(|| NO_AGENT.clone())
     }
 
     /// Connects to the server that may have this tool, if its tools are unknown.
@@ -476,8 +488,18 @@ impl SessionState {
         std::mem::take(&mut *self.person.refusals.lock())
     }
 
+    /// Returns its notes.
+    pub(crate) fn notes(&self) -> &Arc<NotesOf> {
+        &self.notes
+    }
+
+    /// Returns the messages that its agent sends and gets.
+    pub(crate) fn messages(&self) -> &Arc<MessagesOf> {
+        &self.messages
+    }
+
     /// Returns the files that it shared with its person.
-    pub(crate) fn files(&self) -> &SessionFiles {
+    pub(crate) fn files(&self) -> &Arc<SessionFiles> {
         &self.person.files
     }
 

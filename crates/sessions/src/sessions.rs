@@ -424,9 +424,7 @@ impl Sessions {
             return Ok(());
         }
         // Checks the lease first, so that a held lease is not reported as a failure of the agent.
-        let (store, name) = (self.inner.store.clone(), session.to_owned());
-        let free = blocking(move || Ok(store.transcripts().hold(&name).map(drop))).await;
-        free.map_err(Failed::Fault)?.map_err(Failed::Held)?;
+        self.is_free(session).await?;
         let opener = self.inner.opener.clone().ok_or_else(|| {
             Failed::Fault(Fault::new(Kind::Unavailable, format!("no process runs the session `{session}`")))
         })?;
@@ -437,10 +435,24 @@ impl Sessions {
             let opener = opener.clone();
             blocking(move || opener.open(&prepared).map(|opened| (prepared, opened))).await
         };
-        let (prepared, mut opened) = opened.map_err(Failed::Fault)?;
+        let (prepared, mut opened) = match opened {
+            Ok(opened) => opened,
+            Err(fault) => {
+                // Another process may have been faster.
+                self.is_free(session).await?;
+                return Err(Failed::Fault(fault));
+            }
+        };
         let owner = prepared.own(&mut opened.agent).await.map_err(Failed::Fault)?;
         tokio::spawn(headless::run(owner, opened, opener, self.inner.records.clone()));
         Ok(())
+    }
+
+    /// Fails with [`Failed::Held`] while a process has the lease of this session.
+    async fn is_free(&self, session: &str) -> Result<(), Failed> {
+        let (store, name) = (self.inner.store.clone(), session.to_owned());
+        let free = blocking(move || Ok(store.transcripts().hold(&name).map(drop))).await;
+        free.map_err(Failed::Fault)?.map_err(Failed::Held)
     }
 
     /// Changes what is kept of a session: by its owner, or here where there is none.

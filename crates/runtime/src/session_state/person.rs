@@ -35,7 +35,7 @@ pub(super) struct Person {
     /// it.
     pub(super) addresses: Arc<Addresses>,
     /// The files shared with the person. The agents that the session started share in its name.
-    pub(super) files: SessionFiles,
+    pub(super) files: Arc<SessionFiles>,
     pub(super) decoders: Decoders,
     /// Refused effects of a turn that nobody attends.
     pub(super) refusals: Arc<Mutex<Vec<String>>>,

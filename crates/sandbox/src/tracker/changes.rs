@@ -8,6 +8,7 @@ use std::{
 };
 
 use kit::tracking::{BeforeImage, Metadata, Node, Reason};
+use parking_lot::Mutex;
 use rustix::fs::{FileType, RenameFlags, Stat, fstat, readlinkat};
 
 use super::{
@@ -187,7 +188,8 @@ fn renamed(source: Found, target: Found, flags: RenameFlags) -> Subject {
 /// Adds the records of one change to a log.
 pub(super) struct Recording<'a> {
     pub(super) log: &'a mut Log,
-    pub(super) ignored: &'a mut Ignored,
+    /// Locked only while it is asked: a copy may take long.
+    pub(super) ignored: &'a Mutex<Ignored>,
     /// Returns whether git makes the change.
     pub(super) git: &'a dyn Fn() -> bool,
     /// Returns what was decided about a file's content that may not be kept.
@@ -260,7 +262,7 @@ impl Recording<'_> {
             Node::Link { .. } => BeforeImage::Nothing,
             _ => self.keep(place, there, true)?,
         };
-        if kind.is_file() && !self.ignored.have(&path) {
+        if kind.is_file() && !self.ignored.lock().have(&path) {
             self.log.counted.deleted += 1;
             self.count_of_git(&path);
         }
@@ -324,7 +326,7 @@ impl Recording<'_> {
                 self.attributes(place, there, false);
             }
         }
-        if before < Some(Level::Length) && !self.ignored.have(&path) {
+        if before < Some(Level::Length) && !self.ignored.lock().have(&path) {
             if empties && there.st_size > 0 {
                 self.log.counted.emptied += 1;
             } else {
@@ -451,7 +453,7 @@ impl Recording<'_> {
         // A sparse file takes less space than its size.
         let size = there.st_size.cast_unsigned().min(there.st_blocks.cast_unsigned().saturating_mul(512));
         let bounds = self.log.bounds;
-        if !bounds.ignored && self.ignored.have(&place.path()) {
+        if !bounds.ignored && self.ignored.lock().have(&place.path()) {
             return Ok(BeforeImage::Not(Reason::Ignored));
         }
         if size > bounds.file {

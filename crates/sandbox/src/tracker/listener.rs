@@ -271,9 +271,9 @@ impl Shared {
             for (number, flags) in ready {
                 if number == WAKE {
                     let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-                    for waiting in std::mem::take(&mut *self.waiting.lock()) {
-                        self.take_up(waiting);
-                    }
+                    // Its lock ends here: what still can't go on is put back.
+                    let waiting = std::mem::take(&mut *self.waiting.lock());
+                    waiting.into_iter().for_each(|it| self.take_up(it));
                     continue;
                 }
                 let Some(tree) = trees.get(&number) else { continue };
@@ -399,10 +399,9 @@ impl Shared {
             let Some(mut log) = log else { return Taken::Busy };
             let Some(log) = opened(&mut log, call) else { continue };
             log.mixed(calls.iter().filter(|it| !Arc::ptr_eq(it, call)).map(|it| it.id()));
-            let mut ignored = self.ignored.lock();
             let mut recording = Recording {
                 log,
-                ignored: &mut ignored,
+                ignored: &self.ignored,
                 git: &|| *git,
                 decision: &|file| call.decision(file),
                 decide: &|losing| call.decide(losing, || waiting.process(), || self.waker()),

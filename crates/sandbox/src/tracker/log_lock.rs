@@ -49,9 +49,8 @@ impl LogLock {
 impl Drop for LogGuard<'_> {
     fn drop(&mut self) {
         drop(self.log.take());
-        for wake in std::mem::take(&mut *self.lock.waiting.lock()) {
-            wake();
-        }
+        let waiting = std::mem::take(&mut *self.lock.waiting.lock());
+        waiting.iter().for_each(|wake| wake());
     }
 }
 
