@@ -55,7 +55,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "haft serve",
             "haft serve --addr 127.0.0.1:9000 --workspace ../other",
-            "haft serve --public https://haft.example.com --tokens tokens   # behind a proxy",
+            "haft serve --public https://haft.example.com --tokens ~/haft-tokens   # behind a proxy",
         ],
     ),
     (

@@ -114,7 +114,9 @@ impl Events {
                 "SELECT seq, first, at_ms, body FROM events WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
             )?;
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let mut rows = statement.query(params![session, after.cast_signed(), limit])?;
+            // No row has so high a number.
+            let after = i64::try_from(after).unwrap_or(i64::MAX);
+            let mut rows = statement.query(params![session, after, limit])?;
             let (mut page, mut size) = (Vec::new(), 0);
             while let Some(row) = rows.next()? {
                 let body: String = row.get(3)?;

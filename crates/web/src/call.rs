@@ -1,6 +1,6 @@
 //! A request that was let in: its path, query, headers and body.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderName, header, request::Parts};
@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use kit::Fault;
 use serde::de::DeserializeOwned;
 use sessions::Handle;
+use tokio::time::sleep;
 
 use crate::{
     access::{Who, secret},
@@ -19,6 +20,9 @@ use crate::{
 
 /// The longest JSON of a request, in bytes: a prompt has pictures.
 const LONGEST: usize = 16 << 20;
+
+/// The interval between looks whether a stream's reader still has access.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A request.
 pub(crate) struct Call {
@@ -33,6 +37,25 @@ pub(crate) struct Call {
     pub(crate) address: String,
 }
 
+/// The access by which a stream goes on.
+pub(crate) struct StreamAccess {
+    pub(crate) server: Arc<Shared>,
+    pub(crate) who: Who,
+    head: Parts,
+}
+
+impl StreamAccess {
+    /// Waits until the token is revoked, the sign-in has ended, or the role is another one.
+    pub(crate) async fn ended(&self) {
+        loop {
+            sleep(LOOK).await;
+            if self.server.who(&self.head).as_ref() != Some(&self.who) {
+                return;
+            }
+        }
+    }
+}
+
 /// The result of a call.
 pub(crate) type Done = Result<Answer, Problem>;
 
@@ -40,6 +63,11 @@ impl Call {
     /// Returns the named segment of the path with this number.
     pub(crate) fn name(&self, at: usize) -> &str {
         self.names.get(at).map_or("", String::as_str)
+    }
+
+    /// Returns by what a stream that answers this request is let in.
+    pub(crate) fn access(&self) -> StreamAccess {
+        StreamAccess { server: self.server.clone(), who: self.who.clone(), head: self.head.clone() }
     }
 
     /// Returns a number of the query.
@@ -107,6 +135,8 @@ impl Call {
     /// Returns the idempotency key of the request, or a new one.
     pub(crate) fn key(&self) -> Result<String, Fault> {
         match self.header(HeaderName::from_static("idempotency-key")) {
+            Some("") => Err(Fault::bad_args("the `Idempotency-Key` is empty")
+                .next("Send another one with each new request, or none.")),
             Some(key) => Ok(key.to_owned()),
             None => secret().map(|it| it.chars().take(32).collect()),
         }

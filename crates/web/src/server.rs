@@ -8,7 +8,7 @@ use futures_util::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use kit::{Fault, Kind};
-use serve::gate::{Answers, Connection, Guarded, Names, Pace, accept, bearer};
+use serve::gate::{Answers, Connection, Guarded, Names, Pace, accept};
 use tokio::{net::TcpListener, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -220,7 +220,7 @@ impl Front {
         if is_api {
             Self::is_of_own_page(&head)?;
         }
-        let mut who = self.who(&head);
+        let mut who = self.shared.who(&head);
         let found: Vec<(&Route, Vec<String>)> =
             self.table.iter().filter_map(|it| Some((it, matches(it.path, &path)?))).collect();
         let asset = path.strip_prefix("/assets/").filter(|_| head.method == Method::GET).map(str::to_owned);
@@ -292,14 +292,6 @@ impl Front {
                 .next("Ask the owner for a token with that role."));
         }
         Ok(())
-    }
-
-    /// Returns who makes a request: by its token, else by its cookie.
-    fn who(&self, head: &Parts) -> Option<Who> {
-        if head.headers.contains_key(header::AUTHORIZATION) {
-            return bearer(&head.headers).and_then(|token| self.shared.access.of_token(token));
-        }
-        self.shared.cookie_of(head).and_then(|it| self.shared.access.of_cookie(&it))
     }
 }
 

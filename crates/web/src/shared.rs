@@ -5,14 +5,25 @@ use std::{collections::VecDeque, net::SocketAddr, sync::OnceLock};
 use http::{header, request::Parts};
 use parking_lot::Mutex;
 use serde_json::Value;
-use serve::gate::BodyPermits;
+use serve::gate::{BodyPermits, bearer};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::{Access, SIGN_IN},
+    access::{Access, SIGN_IN, Who},
     counts::Counts,
     workspaces::Workspaces,
 };
+
+/// A conversation by OpenAI's API.
+#[derive(Debug, Clone)]
+pub(crate) struct Conversation {
+    /// The hash of its person, model and messages.
+    pub(crate) hash: String,
+    pub(crate) workspace: String,
+    pub(crate) session: String,
+    /// The number of the row with which its newest turn began.
+    pub(crate) turn: Option<u64>,
+}
 
 /// The state that all requests share.
 pub(crate) struct Shared {
@@ -26,8 +37,8 @@ pub(crate) struct Shared {
     address: SocketAddr,
     /// Nobody reaches it but from this machine.
     pub(crate) is_private: bool,
-    /// The sessions of conversations by OpenAI's API: the hash of the messages, the workspace and the session; newest last.
-    pub(crate) conversations: Mutex<VecDeque<(String, String, String)>>,
+    /// The conversations by OpenAI's API; newest last.
+    pub(crate) conversations: Mutex<VecDeque<Conversation>>,
     /// Cancelled when the server ends.
     pub(crate) closing: CancellationToken,
 }
@@ -58,6 +69,14 @@ impl Shared {
     /// The name of the cookie. Servers on other ports of this machine share its cookies.
     fn cookie(&self) -> String {
         format!("haft_{}", self.address.port())
+    }
+
+    /// Returns who makes a request: by its token, else by its cookie.
+    pub(crate) fn who(&self, head: &Parts) -> Option<Who> {
+        if head.headers.contains_key(header::AUTHORIZATION) {
+            return bearer(&head.headers).and_then(|token| self.access.of_token(token));
+        }
+        self.cookie_of(head).and_then(|it| self.access.of_cookie(&it))
     }
 
     /// Returns the value of the cookie of this server.

@@ -11,6 +11,7 @@ use tokio::{
 
 use crate::{
     answer::Answer,
+    call::StreamAccess,
     overview::{self, Look},
     role::Role,
     rows::Renderer,
@@ -40,19 +41,14 @@ fn named(name: &str, value: &Value) -> String {
 }
 
 /// The rows of a session after this number, and those that come.
-pub(crate) fn rows(
-    server: Arc<Shared>,
-    workspace: Arc<Workspace>,
-    session: String,
-    after: u64,
-    role: Role,
-) -> Answer {
+pub(crate) fn rows(access: StreamAccess, workspace: Arc<Workspace>, session: String, after: u64) -> Answer {
     let (sender, receiver) = mpsc::channel(CHUNKS);
     tokio::spawn(async move {
-        let _counted = server.counts.stream();
-        let ended = server.closing.clone();
+        let _counted = access.server.counts.stream();
+        let ended = access.server.closing.clone();
         tokio::select! {
-            () = write_rows(&workspace, &session, after, role, &sender) => {}
+            () = write_rows(&workspace, &session, after, access.who.role, &sender) => {}
+            () = access.ended() => {}
             // The client has gone, or the server ends: nothing of this stream stays.
             () = sender.closed() => {}
             () = ended.cancelled() => {}
@@ -143,13 +139,14 @@ async fn failed(sender: &mpsc::Sender<Bytes>, fault: &kit::Fault) {
 }
 
 /// Streams the changes of the list of all sessions, and of the open approvals and questions.
-pub(crate) fn all(server: Arc<Shared>) -> Answer {
+pub(crate) fn all(access: StreamAccess) -> Answer {
     let (sender, receiver) = mpsc::channel(CHUNKS);
     tokio::spawn(async move {
-        let _counted = server.counts.stream();
-        let ended = server.closing.clone();
+        let _counted = access.server.counts.stream();
+        let ended = access.server.closing.clone();
         tokio::select! {
-            () = write_all(&server, &sender) => {}
+            () = write_all(&access.server, &sender) => {}
+            () = access.ended() => {}
             () = sender.closed() => {}
             () = ended.cancelled() => {}
         }

@@ -65,7 +65,8 @@ impl Serve {
                 .next("Leave it out."));
         }
         let address = address_of(&addr, &public, tokens.is_some())?;
-        let tokens = tokens.as_deref().map(of_file).transpose()?.unwrap_or_default();
+        let tokens_file = tokens;
+        let tokens = tokens_file.as_deref().map(of_file).transpose()?.unwrap_or_default();
         let mut dirs = vec![options.workspace()?];
         for other in others {
             let of_other = Options { dir: Some(other), ..options.clone() };
@@ -73,6 +74,9 @@ impl Serve {
             if !dirs.contains(&dir) {
                 dirs.push(dir);
             }
+        }
+        if let Some(file) = &tokens_file {
+            is_outside(file, &dirs)?;
         }
         let mut served = Vec::new();
         for dir in dirs {
@@ -138,6 +142,18 @@ fn tell(server: &Server, served: &[Served], address: SocketAddr, public: &[Strin
         print::out(&format!("http://{address}/"));
     }
     Ok(())
+}
+
+/// Refuses a file of tokens in a served workspace: whoever may read the workspace's files would have the tokens of all.
+fn is_outside(file: &Path, workspaces: &[PathBuf]) -> Result<(), Fault> {
+    let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let Some(workspace) =
+        workspaces.iter().find(|it| real.starts_with(it.canonicalize().as_deref().unwrap_or(it)))
+    else {
+        return Ok(());
+    };
+    Err(Fault::bad_args(format!("`--tokens {}` is in the workspace {}", file.display(), workspace.display()))
+        .next("Models, and all who may read files here, would read the tokens. Put it elsewhere, such as ~/haft-tokens."))
 }
 
 /// Returns the tokens of a file that nobody else can read.

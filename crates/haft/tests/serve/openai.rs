@@ -51,6 +51,35 @@ fn conversation_of_chat_completions_is_one_session() {
 }
 
 #[test]
+fn conversations_of_two_persons_and_two_branches_are_sessions_of_their_own() {
+    let stage = Stage::new(&[
+        json!({"say": "Hello."}),
+        json!({"say": "Hello."}),
+        json!({"say": "A."}),
+        json!({"say": "B."}),
+    ]);
+    let served = stage.serve();
+    let ask = |role: &str, last: &str, is_first: bool| {
+        let mut messages = Vec::new();
+        if !is_first {
+            messages.extend([says("user", "hi"), says("assistant", "Hello.")]);
+        }
+        messages.push(says("user", last));
+        let body = json!({"model": "haft", "messages": messages, "stream": null, "stream_options": null});
+        assert_eq!(served.ask(role, "POST /v1/chat/completions", &body).status, 200);
+    };
+    ask("own", "hi", true);
+    ask("say", "hi", true);
+    ask("own", "my own", false);
+    ask("own", "another branch", false);
+    let sessions = served.get("sessions");
+    let mut turns: Vec<u64> =
+        sessions["sessions"].as_array().unwrap().iter().map(|it| it["turns"].as_u64().unwrap()).collect();
+    turns.sort_unstable();
+    assert_eq!(turns, [1, 1, 2], "{sessions}");
+}
+
+#[test]
 fn wrong_requests_are_answered_as_the_api_does() {
     let served = Stage::new(&[]).serve();
     for (body, status) in [

@@ -55,6 +55,28 @@ fn each_operation_is_done_for_its_role_and_those_above_and_for_nobody_else() {
 }
 
 #[test]
+fn only_the_owner_chooses_a_model_that_is_not_listed() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    let session = served.does(201, "POST /api/v1/sessions", &Value::Null)["id"].as_str().unwrap().to_owned();
+    let other = format!("script:{}", stage.path("tokens").display());
+    for model in [other.as_str(), "http://127.0.0.1:1/admin?x=#m"] {
+        for role in ["say", "approve"] {
+            let body = serde_json::json!({"model": model});
+            for line in [format!("PATCH /api/v1/sessions/{session}"), "POST /api/v1/sessions".to_owned()] {
+                let reply = served.ask(role, &line, &body);
+                assert!(
+                    reply.status == 403 && reply.body.contains("not in the list"),
+                    "{line} as {role}: {reply:?}"
+                );
+            }
+        }
+    }
+    let own = serde_json::json!({"model": format!("script:{}", stage.path("script").display())});
+    served.does(200, &format!("PATCH /api/v1/sessions/{session}"), &own);
+}
+
+#[test]
 fn nothing_is_served_that_is_not_described() {
     let served = Stage::new(&[]).serve();
     for path in ["/api/v1/nothing", "/api/v2/info", "/api", "/api/v1/sessions/x/nothing", "/mcp", "/.env"] {

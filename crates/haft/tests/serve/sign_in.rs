@@ -95,11 +95,17 @@ fn tokens_are_made_for_a_role_and_revoked_with_the_sign_ins_by_them() {
     let cookie = reply.header("set-cookie").unwrap();
     let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
     assert_eq!(served.raw("GET /api/v1/info", &cookie, b"").status, 200);
+    let mut streams =
+        [&bearer, &cookie].map(|it| served.stream("/api/v1/events", &format!("{it}Connection: close\r\n")));
     let listed = served.get("tokens");
     assert!(!listed.to_string().contains(made["token"].as_str().unwrap()), "{listed}");
     served.does(204, "DELETE /api/v1/tokens/ci", &Value::Null);
     for headers in [&bearer, &cookie] {
         assert_eq!(served.raw("GET /api/v1/info", headers, b"").status, 401);
+    }
+    // Streams that were open then end.
+    for stream in &mut streams {
+        while stream.next().is_some() {}
     }
     let code = served.does(200, "POST /api/v1/codes", &json!({"role": "approve", "name": "phone"}));
     let body = json!({"code": code["code"]}).to_string();
@@ -121,6 +127,13 @@ fn other_machines_are_refused_without_a_name_and_tokens() {
         let said = String::from_utf8_lossy(&ran.stderr);
         assert!(!ran.status.success() && said.contains(why), "{said}");
     }
+    std::fs::rename(stage.path("tokens"), stage.path("ws/tokens")).unwrap();
+    let ran = stage
+        .haft(&["--addr", "127.0.0.1:0", "--tokens", stage.path("ws/tokens").to_str().unwrap()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && said.contains("is in the workspace"), "{said}");
     for (line, why) in [
         ("a king aaaaaaaaaaaaaaaaaaaa", "`king` is no role"),
         ("a own short", "must have 16"),

@@ -1,11 +1,12 @@
 //! OpenAI's chat completions: a client of that API is a front end of haft. A model is a profile, a conversation a session.
 //!
-//! The API has no conversations, only messages that the client sends again each time. So the session is the one that has said
-//! these messages before, and gets the last one; a conversation that no session has said begins one, with the earlier
+//! The API has no conversations, only messages that the client sends again each time. So the session is the one of the same
+//! person whose newest messages are these, and gets the last one; any other conversation begins a session, with the earlier
 //! messages attached.
 
 use std::sync::Arc;
 
+use kit::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use crate::{
     answer::Answer,
     call::{Call, Done},
     problem::Problem,
+    shared::Conversation,
     workspaces::{Workspace, blocking},
 };
 
@@ -35,18 +37,15 @@ pub(crate) struct Chat {
     /// The conversation. The last message is the person's.
     messages: Vec<Message>,
     /// Whether the answer comes in pieces.
-    #[serde(default)]
-    stream: bool,
+    stream: Option<bool>,
     /// Options of the stream.
-    #[serde(default)]
-    stream_options: StreamOptions,
+    stream_options: Option<StreamOptions>,
 }
 
 #[derive(Deserialize, JsonSchema, Default)]
 struct StreamOptions {
     /// Whether the last piece says the tokens.
-    #[serde(default)]
-    include_usage: bool,
+    include_usage: Option<bool>,
 }
 
 /// A message.
@@ -90,19 +89,26 @@ impl Content {
         }
     }
 
+    fn images(&self) -> impl Iterator<Item = &Value> {
+        let parts = if let Self::Parts(parts) = self { parts.as_slice() } else { &[] };
+        parts.iter().filter_map(|it| it.image_url.as_ref())
+    }
+
     /// Returns the pictures, which are in the request itself: haft fetches none.
     pub(super) fn pictures(&self) -> Result<Vec<Attachment>, Problem> {
-        let Self::Parts(parts) = self else { return Ok(Vec::new()) };
-        let all = parts.iter().filter_map(|it| it.image_url.as_ref()).enumerate();
-        all.map(|(at, it)| {
-            let url = it.as_str().or_else(|| it.get("url")?.as_str()).unwrap_or_default();
-            let data = url.strip_prefix("data:image/").and_then(|it| it.split_once(";base64,"));
-            let (kind, data) = data.ok_or_else(|| {
-                Problem::bad("a picture is a `data:image/…;base64,…` address; haft fetches no others here")
-            })?;
-            Ok(Attachment::Picture { name: format!("picture-{}.{kind}", at + 1), data: data.to_owned() })
-        })
-        .collect()
+        self.images()
+            .enumerate()
+            .map(|(at, it)| {
+                let url = it.as_str().or_else(|| it.get("url")?.as_str()).unwrap_or_default();
+                let data = url.strip_prefix("data:image/").and_then(|it| it.split_once(";base64,"));
+                let (kind, data) = data.ok_or_else(|| {
+                    Problem::bad(
+                        "a picture is a `data:image/…;base64,…` address; haft fetches no others here",
+                    )
+                })?;
+                Ok(Attachment::Picture { name: format!("picture-{}.{kind}", at + 1), data: data.to_owned() })
+            })
+            .collect()
     }
 }
 
@@ -150,9 +156,33 @@ pub(super) async fn new_session(
     Ok(session)
 }
 
-/// Returns the hash of a conversation with a model.
-fn hash(model: &str, said: &[(String, String)]) -> String {
-    blake3::hash(json!([model, said]).to_string().as_bytes()).to_hex().to_string()
+/// A message, compared with those of later requests: its role, text and pictures.
+type Compared = (String, String, Vec<Value>);
+
+fn compared(message: &Message) -> Compared {
+    (message.role.clone(), message.content.text(), message.content.images().cloned().collect())
+}
+
+/// Returns the hash of a person's conversation with a model.
+fn hash(person: &str, model: &str, said: &[Compared]) -> String {
+    blake3::hash(json!([person, model, said]).to_string().as_bytes()).to_hex().to_string()
+}
+
+/// Returns the number of the row with which the newest turn of a session began.
+async fn newest_turn(workspace: &Arc<Workspace>, session: &str) -> Result<Option<u64>, Fault> {
+    let (store, name) = (workspace.runtime.store().clone(), session.to_owned());
+    blocking(move || store.events().newest(&name, "turn_began")).await
+}
+
+/// Returns the session of this conversation, if it has no newer turn.
+async fn known(call: &Call, workspace: &Arc<Workspace>, hash: &str) -> Result<Option<String>, Fault> {
+    let found = {
+        let all = call.server.conversations.lock();
+        all.iter().rev().find(|it| it.hash == *hash && it.workspace == workspace.id).cloned()
+    };
+    let Some(found) = found else { return Ok(None) };
+    let is_newest = newest_turn(workspace, &found.session).await? == found.turn;
+    Ok(is_newest.then_some(found.session))
 }
 
 pub(crate) async fn chat(mut call: Call) -> Done {
@@ -161,30 +191,27 @@ pub(crate) async fn chat(mut call: Call) -> Done {
     let Some((last, earlier)) = messages.split_last().filter(|it| it.0.role == "user") else {
         return Err(Problem::bad("the last message must be one of the role `user`"));
     };
-    let mut said: Vec<(String, String)> =
-        earlier.iter().map(|it| (it.role.clone(), it.content.text())).collect();
-    let known = {
-        let known = hash(&name, &said);
-        let all = call.server.conversations.lock();
-        all.iter().rev().find(|it| it.0 == known && it.1 == workspace.id).map(|it| it.2.clone())
-    };
+    let mut all: Vec<Compared> = earlier.iter().map(compared).collect();
+    let known = known(&call, &workspace, &hash(&call.who.name, &name, &all)).await?;
     let mut prompt = Prompt::new(last.content.text());
     prompt.attachments = last.content.pictures()?;
     let session = match known {
         Some(session) => session,
         None => {
-            if !said.is_empty() {
-                let text: Vec<String> = said.iter().map(|(role, text)| format!("{role}:\n{text}")).collect();
+            if !all.is_empty() {
+                let text: Vec<String> =
+                    all.iter().map(|(role, text, _)| format!("{role}:\n{text}")).collect();
                 let name = "the conversation so far".to_owned();
                 prompt.attachments.push(Attachment::Text { name, text: text.join("\n\n") });
             }
             new_session(&call, &workspace, profile).await?
         }
     };
-    said.push((last.role.clone(), last.content.text()));
+    all.push(compared(last));
     let turn = Turn::begin(&call, &workspace, &session, prompt).await?;
-    let answering = Answering { call, workspace, session, model: name, said, turn };
-    if stream { Ok(answering.stream(stream_options.include_usage)) } else { answering.whole().await }
+    let answering = Answering { call, workspace, session, model: name, said: all, turn };
+    let with_usage = stream_options.and_then(|it| it.include_usage).unwrap_or_default();
+    if stream.unwrap_or_default() { Ok(answering.stream(with_usage)) } else { answering.whole().await }
 }
 
 /// A turn whose text is the answer.
@@ -193,7 +220,7 @@ struct Answering {
     workspace: Arc<Workspace>,
     session: String,
     model: String,
-    said: Vec<(String, String)>,
+    said: Vec<Compared>,
     turn: Turn,
 }
 
@@ -203,10 +230,16 @@ impl Answering {
     }
 
     /// Remembers that the session has said this.
-    fn remember(&mut self, text: String) {
-        self.said.push(("assistant".to_owned(), text));
+    async fn remember(&mut self, text: String) {
+        self.said.push(("assistant".to_owned(), text, Vec::new()));
+        let turn = newest_turn(&self.workspace, &self.session).await.unwrap_or_default();
         let mut all = self.call.server.conversations.lock();
-        all.push_back((hash(&self.model, &self.said), self.workspace.id.clone(), self.session.clone()));
+        all.push_back(Conversation {
+            hash: hash(&self.call.who.name, &self.model, &self.said),
+            workspace: self.workspace.id.clone(),
+            session: self.session.clone(),
+            turn,
+        });
         while all.len() > REMEMBERED {
             all.pop_front();
         }
@@ -235,7 +268,7 @@ impl Answering {
             }],
             "usage": usage(&end),
         });
-        self.remember(text);
+        self.remember(text).await;
         Ok(Answer::ok(&answer))
     }
 
@@ -284,7 +317,7 @@ impl Answering {
                             format!("{}{usage}", delta(json!({}), reason(&end).into()))
                         }
                     };
-                    self.remember(text);
+                    self.remember(text).await;
                     let _ = sender.send(format!("{last}data: [DONE]\n\n").into()).await;
                     return;
                 }

@@ -1,6 +1,6 @@
 //! Sessions: listed, begun, prompted, watched, changed.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, StatusCode};
 use kit::{Fault, base64};
@@ -16,6 +16,7 @@ use crate::{
     call::{Call, Done},
     overview::{self, Look},
     problem::Problem,
+    role::Role,
     rows::{Renderer, approval},
     stream,
     workspaces::{Workspace, blocking},
@@ -156,6 +157,7 @@ pub(crate) async fn create(mut call: Call) -> Done {
     let asked: NewSession = call.json().await?;
     let key = call.key()?;
     let workspace = call.server.workspaces.of_id(asked.workspace.as_ref())?.clone();
+    may_choose(&call, &workspace, asked.model.as_deref()).await?;
     let session = named_by(&key, &workspace);
     let handle = workspace.sessions.open(Some(&session), &call.who.name).await?;
     workspace.has_begun(&session);
@@ -174,6 +176,22 @@ pub(crate) async fn create(mut call: Call) -> Done {
     }
     let seen = overview::one(&workspace, &session).await?;
     Ok(Answer::json(StatusCode::CREATED, &seen.session))
+}
+
+/// Refuses a model that is not in the list, except to the owner: the name of a model may be any address, or a file.
+async fn may_choose(call: &Call, workspace: &Arc<Workspace>, model: Option<&str>) -> Result<(), Problem> {
+    let Some(name) = model.filter(|_| call.who.role < Role::Own) else { return Ok(()) };
+    let of = workspace.clone();
+    let listed = blocking(move || Ok(of.agents.models())).await?;
+    if listed.iter().any(|it| it.0 == name) {
+        return Ok(());
+    }
+    let what = format!(
+        "the role `{}` can't choose the model `{name}`, which is not in the list",
+        call.who.role.name()
+    );
+    Err(Problem::new(StatusCode::FORBIDDEN, "denied", what)
+        .next("GET /api/v1/info lists the models; the role `own` may name others."))
 }
 
 /// Returns the name of the session that this request begins: repeated, it is the same session.
@@ -213,6 +231,7 @@ async fn newest_request(workspace: &Workspace, session: &str) -> Result<Option<u
 pub(crate) async fn patch(mut call: Call) -> Done {
     let asked: Patch = call.json().await?;
     let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
+    may_choose(&call, &workspace, asked.model.as_deref()).await?;
     if let Some(title) = &asked.title {
         workspace.sessions.rename(&session, title).await?;
     }
@@ -370,7 +389,8 @@ pub(crate) async fn events(call: Call) -> Done {
         None => call.number("after")?.unwrap_or_default(),
     };
     let workspace = call.workspace().await?;
-    Ok(stream::rows(call.server.clone(), workspace, call.name(0).to_owned(), after, call.who.role))
+    let session = call.name(0).to_owned();
+    Ok(stream::rows(call.access(), workspace, session, after))
 }
 
 pub(crate) async fn rows(call: Call) -> Done {
@@ -399,5 +419,5 @@ pub(crate) async fn rows(call: Call) -> Done {
 }
 
 pub(crate) async fn all_events(call: Call) -> Done {
-    Ok(stream::all(call.server))
+    Ok(stream::all(call.access()))
 }

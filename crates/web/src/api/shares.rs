@@ -98,8 +98,10 @@ fn find(call: &Call) -> Result<Share, Problem> {
 pub(crate) async fn read(call: Call) -> Done {
     let share = find(&call)?;
     let workspace = call.server.workspaces.of_session(&share.session, Some(&share.workspace)).await?;
-    let mut after = share.from.unwrap_or(1).saturating_sub(1);
-    let mut renderer = Renderer::resume(&workspace.sessions, &share.session, after).await?;
+    let from = share.from.unwrap_or(1);
+    let mut after = from.saturating_sub(1);
+    // Not resumed: earlier pieces of a text in the middle of which the share begins are not shared.
+    let mut renderer = Renderer::default();
     let mut rows = Vec::new();
     'pages: while rows.len() < ROWS {
         let page = workspace.sessions.rows(&share.session, after).await?;
@@ -107,10 +109,14 @@ pub(crate) async fn read(call: Call) -> Done {
             break;
         }
         for row in page {
-            if row.seq > share.to {
+            // The pieces of a text became one row since: it counts by its first one.
+            if row.first > share.to {
                 break 'pages;
             }
             after = row.seq;
+            if row.first < from {
+                continue;
+            }
             // The people and the machine are nobody's business who reads a share.
             if matches!(row.event, Event::Opened { .. } | Event::Closed { .. }) {
                 continue;
@@ -144,7 +150,8 @@ pub(crate) async fn output(call: Call) -> Done {
     let share = find(&call)?;
     let workspace = call.server.workspaces.of_session(&share.session, Some(&share.workspace)).await?;
     let handle = call.name(1).to_owned();
-    let mut after = share.from.unwrap_or(1).saturating_sub(1);
+    let from = share.from.unwrap_or(1);
+    let mut after = from.saturating_sub(1);
     // Only the pictures of its own rows.
     let is_shown = 'found: loop {
         let page = workspace.sessions.rows(&share.session, after).await?;
