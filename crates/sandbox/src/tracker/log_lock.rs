@@ -16,10 +16,13 @@ pub(super) struct LogLock {
 
 /// The log, while nobody else uses it.
 pub(super) struct LogGuard<'a> {
-    lock: &'a LogLock,
-    /// Is there until the drop.
-    log: Option<MutexGuard<'a, Option<Log>>>,
+    log: MutexGuard<'a, Option<Log>>,
+    /// Dropped after the guard.
+    _wakes: Wakes<'a>,
 }
+
+/// Calls the wakes when it is dropped.
+struct Wakes<'a>(&'a Mutex<Vec<Wake>>);
 
 impl LogLock {
     pub(super) fn lock(&self) -> LogGuard<'_> {
@@ -42,14 +45,13 @@ impl LogLock {
     }
 
     fn guard<'a>(&'a self, log: MutexGuard<'a, Option<Log>>) -> LogGuard<'a> {
-        LogGuard { lock: self, log: Some(log) }
+        LogGuard { log, _wakes: Wakes(&self.waiting) }
     }
 }
 
-impl Drop for LogGuard<'_> {
+impl Drop for Wakes<'_> {
     fn drop(&mut self) {
-        drop(self.log.take());
-        let waiting = std::mem::take(&mut *self.lock.waiting.lock());
+        let waiting = std::mem::take(&mut *self.0.lock());
         waiting.iter().for_each(|wake| wake());
     }
 }
@@ -58,13 +60,13 @@ impl Deref for LogGuard<'_> {
     type Target = Option<Log>;
 
     fn deref(&self) -> &Option<Log> {
-        self.log.as_ref().expect("there until the drop")
+        &self.log
     }
 }
 
 impl DerefMut for LogGuard<'_> {
     fn deref_mut(&mut self) -> &mut Option<Log> {
-        self.log.as_mut().expect("there until the drop")
+        &mut self.log
     }
 }
 
@@ -119,7 +121,7 @@ mod tests {
                 };
                 if lock.lock_or_wake(wake).is_none() {
                     let limit = std::time::Duration::from_secs(60);
-                    woken.recv_timeout(limit).expect("a wake");
+                    assert!(woken.recv_timeout(limit).is_ok(), "a wake is lost");
                 }
                 // Those of locks that were free at the second look.
                 while woken.try_recv().is_ok() {}
