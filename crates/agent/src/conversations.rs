@@ -76,13 +76,14 @@ pub fn find_conversations(
 /// when the store can't be read.
 pub fn conversation(runtime: &Runtime, name: &str) -> Result<Conversation, Fault> {
     let store = runtime.store().conversations();
-    // A session that is called so does not hide the newest one.
-    let is_latest = name == "latest";
-    if !is_latest && let Some(exactly) = store.about(name)? {
-        return Ok(exactly.into());
-    }
-    if !is_latest && store.is_deleted(name)? {
-        return Err(Fault::not_found(format!("the session `{name}` was deleted")));
+    // A session that is called `latest` does not hide the newest one.
+    if name != "latest" {
+        if let Some(exactly) = store.about(name)? {
+            return Ok(exactly.into());
+        }
+        if store.is_deleted(name)? {
+            return Err(Fault::not_found(format!("the session `{name}` was deleted")));
+        }
     }
     let all = store.list(Archived::Shown, usize::MAX)?;
     let known = all.into_iter().map(|it| (it.session.clone(), it.archived_ms.is_none(), it));

@@ -59,13 +59,12 @@ impl Serve {
     /// # Errors
     /// When the address, a name, a token or a workspace is not valid, or no agent can be created.
     pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let Self { agent, addr, workspace: others, public, tokens } = self;
+        let Self { agent, addr, workspace: others, public, tokens: tokens_file } = self;
         if options.session.is_some() {
             return Err(Fault::bad_args("`--session` has no effect here: all sessions are served")
                 .next("Leave it out."));
         }
-        let address = address_of(&addr, &public, tokens.is_some())?;
-        let tokens_file = tokens;
+        let address = address_of(&addr, &public, tokens_file.is_some())?;
         let tokens = tokens_file.as_deref().map(of_file).transpose()?.unwrap_or_default();
         let mut dirs = vec![options.workspace()?];
         for other in others {

@@ -150,8 +150,7 @@ pub(crate) async fn output(call: Call) -> Done {
     let share = find(&call)?;
     let workspace = call.server.workspaces.of_session(&share.session, Some(&share.workspace)).await?;
     let handle = call.name(1).to_owned();
-    let from = share.from.unwrap_or(1);
-    let mut after = from.saturating_sub(1);
+    let mut after = share.from.unwrap_or(1).saturating_sub(1);
     // Only the pictures of its own rows.
     let is_shown = 'found: loop {
         let page = workspace.sessions.rows(&share.session, after).await?;
