@@ -26,7 +26,7 @@ pub fn visible_json(json: &str) -> Cow<'_, str> {
 }
 
 fn spelled(text: &str, spell: impl Fn(&mut String, char) -> fmt::Result) -> (Cow<'_, str>, usize) {
-    if is_broken("escapes") {
+    if is_broken("escapes") || is_plain(text.as_bytes()) {
         return (Cow::Borrowed(text), 0);
     }
     let Some(first) = text.char_indices().find(|(at, letter)| is_hidden(text, *at, *letter)) else {
@@ -46,6 +46,15 @@ fn spelled(text: &str, spell: impl Fn(&mut String, char) -> fmt::Result) -> (Cow
         }
     }
     (Cow::Owned(shown), count)
+}
+
+/// Returns whether a text has only visible ASCII characters and plain white space. Most texts have.
+fn is_plain(text: &[u8]) -> bool {
+    // Without a way out in the middle of a block the compiler compares many bytes at once.
+    let is_plain = |block: &[u8]| {
+        block.iter().fold(true, |plain, it| plain & matches!(it, b'\t' | b'\n' | b'\r' | b' '..=b'~'))
+    };
+    text.chunks(64).all(is_plain)
 }
 
 fn is_hidden(text: &str, at: usize, letter: char) -> bool {

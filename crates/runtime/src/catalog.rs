@@ -28,6 +28,8 @@ const LONGEST_NAME: usize = 200;
 #[derive(Clone, Default)]
 pub struct Catalog {
     tools: Vec<Shown>,
+    /// The places of the tools, in the order of their names.
+    by_name: Vec<usize>,
     left_out: usize,
     failed: Vec<Failure>,
 }
@@ -82,7 +84,7 @@ impl Catalog {
                 snapshot.tools().filter(|tool| allowed.contains(&tool.spec().name)).map(Shown::of).collect()
             }
         };
-        let mut catalog = Self { tools, failed, left_out: 0 };
+        let mut catalog = Self { tools, failed, by_name: Vec::new(), left_out: 0 };
         let provider = |it: &&Arc<dyn AnyTool>| it.spec().origin == Origin::Provider;
         let provided: Vec<String> =
             snapshot.tools().filter(provider).map(|it| it.spec().name.clone()).collect();
@@ -98,6 +100,9 @@ impl Catalog {
             // A provider's tool replaces the local tool of its name.
             if spec.origin == Origin::Provider { is_own } else { !(is_own && provided.contains(&spec.name)) }
         });
+        catalog.by_name = (0..catalog.tools.len()).collect();
+        let name = |it: &usize| catalog.tools.get(*it).map(|it| it.tool.spec().name.as_str());
+        catalog.by_name.sort_by(|one, other| name(one).cmp(&name(other)));
         // A background call is of use only to a model that can read jobs.
         let has_jobs = catalog.has("read_job");
         for shown in catalog.tools.iter_mut().filter(|_| has_jobs) {
@@ -176,7 +181,9 @@ impl Catalog {
 
     /// Returns the tool of this name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn AnyTool>> {
-        self.tools.iter().map(|shown| &shown.tool).find(|tool| tool.spec().name == name)
+        let tool = |it: &usize| self.tools.get(*it).map(|it| &it.tool);
+        let at = self.by_name.partition_point(|it| tool(it).is_some_and(|it| it.spec().name.as_str() < name));
+        self.by_name.get(at).and_then(tool).filter(|it| it.spec().name == name)
     }
 
     /// Returns the tool that replaces one of haft's own, or that tool itself.

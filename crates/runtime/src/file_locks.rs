@@ -21,6 +21,7 @@ const SOON: Duration = Duration::from_micros(500);
 const LATER: Duration = Duration::from_millis(10);
 
 /// Locks against other processes; dropping this releases them.
+#[derive(Default)]
 pub(crate) struct FileLocks {
     _files: Vec<File>,
 }

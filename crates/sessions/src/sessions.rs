@@ -2,6 +2,7 @@
 
 mod follow;
 mod handle;
+mod suspended;
 
 use std::{
     collections::HashMap,
@@ -156,7 +157,9 @@ impl Sessions {
         if let Some(core) = self.inner.owned.get(session) {
             return Ok(Some(core.state()));
         }
-        let Some(socket) = self.owner_of(session).await?.and_then(|it| it.socket) else { return Ok(None) };
+        let Some(owner) = self.owner_of(session).await? else { return Ok(None) };
+        let is_suspended = self.suspended(session, &owner).await.is_some();
+        let Some(socket) = owner.socket.filter(|_| !is_suspended) else { return Ok(None) };
         Ok(client::state(&self.folder(), &socket, session).await.ok())
     }
 
@@ -390,6 +393,11 @@ impl Sessions {
                 return Ok(Reached::Here);
             }
             let owner = self.owner_of(session).await?;
+            if let Some(owner) = &owner
+                && let Some(fault) = self.suspended(session, owner).await
+            {
+                return Err(fault);
+            }
             if let Some(name) = owner.as_ref().and_then(|it| it.socket.as_deref())
                 && client::state(&self.folder(), name, session).await.is_ok()
             {

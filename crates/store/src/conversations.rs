@@ -20,9 +20,6 @@ use super::{
 /// Maximum number of characters of a conversation's first words.
 const FIRST: i64 = 400;
 
-/// Maximum number of matching lines that are read; many may be of one conversation.
-const LINES: i64 = 500;
-
 pub use delete::Deleted;
 pub use fork::{Cut, Forked};
 
@@ -201,20 +198,22 @@ impl Conversations {
         if words.is_empty() {
             return self.list(archived, limit);
         }
+        // The best line of each conversation. The ranks are read before the grouping, in which the index has none.
         let whole = format!(
-            "SELECT d.session, snippet(said_words, 0, '', '', ' … ', 24)
-             FROM said_words JOIN said d ON d.id = said_words.rowid
-             WHERE said_words MATCH ?1 AND d.session NOT LIKE '%/%' AND {IS_LISTED} AND {STANDS}
-             ORDER BY bm25(said_words), d.id DESC LIMIT ?2"
+            "WITH lines AS MATERIALIZED (
+               SELECT d.session, d.id, rank AS score, snippet(said_words, 0, '', '', ' … ', 24) AS line
+               FROM said_words JOIN said d ON d.id = said_words.rowid
+               WHERE said_words MATCH ?1 AND d.session NOT LIKE '%/%' AND {IS_LISTED} AND {STANDS})
+             SELECT session, line, min(score) FROM lines GROUP BY session ORDER BY min(score), id DESC"
         );
         let part = format!(
-            "SELECT d.session, substr(d.text, max(1, instr(lower(d.text), lower(?1)) - 60), 160) FROM said d
+            "SELECT d.session, substr(d.text, max(1, instr(lower(d.text), lower(?1)) - 60), 160), max(d.id) FROM said d
              WHERE instr(lower(d.text), lower(?1)) > 0 AND d.session NOT LIKE '%/%' AND {IS_LISTED} AND {STANDS}
-             ORDER BY d.id DESC LIMIT ?2"
+             GROUP BY d.session ORDER BY max(d.id) DESC"
         );
         let query = query.trim().to_owned();
         self.store.wait(move |database| {
-            let params = |asked| vec![Value::Text(asked), Value::Integer(LINES)];
+            let params = |asked| vec![Value::Text(asked)];
             let pair = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
             let lines = words.find(database, (&whole, &part), params, pair)?;
             let named = rows(
@@ -318,6 +317,19 @@ mod tests {
         assert_eq!(test_ws.find("hors"), [("s_1".to_owned(), Some("about horses".to_owned()))]);
         test_ws.say("s_2", &[person("hello"), json!({"who": "rewound", "since": 1})]).await;
         assert_eq!(test_ws.list().len(), 1, "nothing is left of it");
+    }
+
+    #[tokio::test]
+    async fn a_search_finds_a_conversation_behind_one_that_has_the_word_very_often() {
+        let test_ws = TestWorkspace::new();
+        for query in ["zebra", "ebr"] {
+            test_ws
+                .say(&format!("rare_{query}"), &[person("about a zebra and much else that is not one")])
+                .await;
+            test_ws.say(&format!("often_{query}"), &vec![person("zebra"); 600]).await;
+            let found: Vec<String> = test_ws.find(query).into_iter().map(|it| it.0).collect();
+            assert!(found.contains(&format!("rare_{query}")), "{query}: {found:?}");
+        }
     }
 
     #[tokio::test]

@@ -173,6 +173,20 @@ impl Operations {
         self.store.read(move |database| get(database, &session, &key))
     }
 
+    /// The newest operation of this key that this requester asked for, whatever its session. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn by_requester(&self, key: &str, by: &str) -> Result<Option<Operation>, Fault> {
+        let (key, by) = (key.to_owned(), by.to_owned());
+        self.store.read(move |database| {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM operations WHERE key = ?1 AND by = ?2 ORDER BY id DESC LIMIT 1"
+            );
+            database.prepare_cached(&sql)?.query_row(params![key, by], operation).optional()
+        })
+    }
+
     /// The operations of all sessions that have no result yet, with numbers above `after`, oldest first. Blocks.
     ///
     /// # Errors

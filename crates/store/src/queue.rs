@@ -166,6 +166,16 @@ impl Queue {
     }
 }
 
+/// Returns work that writes what is there already, to learn whether the database can be written again.
+pub(super) fn probe() -> Box<dyn Job> {
+    let work = |database: &Connection| {
+        let sql = "UPDATE processes SET at_ms = at_ms WHERE instance = (SELECT min(instance) FROM processes)";
+        database.execute(sql, [])
+    };
+    let reply = Reply::Then(Box::new(|_: Result<usize, Trouble>| ()));
+    Box::new(Task { work: Some(work), done: None, reply: Some(reply) })
+}
+
 /// Returns the error of work that the writer did not do before it ended.
 pub(super) fn gone() -> Trouble {
     Trouble::new("haft's record of this workspace is closed", "Start haft again.")
@@ -200,8 +210,9 @@ where
             Some(Reply::Task(reply)) => drop(reply.send(result)),
             Some(Reply::Thread(reply)) => drop(reply.send(result)),
             Some(Reply::Then(reply)) => reply(result),
+            // A batch that failed as a whole is reported once, by the writer.
             None => {
-                if let Err(trouble) = result {
+                if let (Ok(()), Err(trouble)) = (committed, result) {
                     tracing::error!(%trouble, "a record was lost");
                 }
             }

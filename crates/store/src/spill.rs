@@ -6,7 +6,10 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use kit::{Fault, Kind, procs::SpillSpace};
@@ -24,6 +27,8 @@ pub struct Spills {
     kept: Arc<Mutex<HashMap<String, SessionSpills>>>,
     /// Maximum size per session, in bytes.
     most: u64,
+    /// How often this process has made sure that the folder of a session is there.
+    made: Arc<AtomicU64>,
 }
 
 /// The stored outputs of a session.
@@ -50,7 +55,13 @@ impl SpillSpace for OfOutput {
 impl Store {
     /// Returns the spills of this workspace. Keep one and clone it: it caches the numbers.
     pub fn spills(&self) -> Spills {
-        Spills { folder: self.spill_folder(), next: Arc::default(), kept: Arc::default(), most: u64::MAX }
+        Spills {
+            folder: self.spill_folder(),
+            next: Arc::default(),
+            kept: Arc::default(),
+            most: u64::MAX,
+            made: Arc::default(),
+        }
     }
 }
 
@@ -160,7 +171,7 @@ impl Spills {
     /// Copies an output of another session under a handle of its own, which it returns. Blocks.
     pub fn take_over(&self, from: &str, handle: &str, to: &str) -> Option<String> {
         let (path, folder) = (self.path(from, handle).ok()?, self.folder_of(to));
-        create_folder(&folder).ok()?;
+        self.make_folder(&folder).ok()?;
         loop {
             let number = self.take_number(to, &folder).ok()?;
             let handle = format!("{SPILL_PREFIX}{number}");
@@ -182,8 +193,9 @@ impl Spills {
         let handles = self.list(from)?;
         let (source, folder) = (self.folder_of(from), self.folder_of(to));
         for (handle, _) in &handles {
-            let linked =
-                create_folder(&folder).and_then(|()| fs::hard_link(source.join(handle), folder.join(handle)));
+            let linked = self
+                .make_folder(&folder)
+                .and_then(|()| fs::hard_link(source.join(handle), folder.join(handle)));
             match linked {
                 // It may be too old to be kept by now.
                 Err(error)
@@ -253,7 +265,7 @@ impl Spills {
 
     fn open_new(&self, session: &str) -> io::Result<(String, fs::File)> {
         let folder = self.folder_of(session);
-        create_folder(&folder)?;
+        self.make_folder(&folder)?;
         loop {
             let number = self.take_number(session, &folder)?;
             let handle = format!("{SPILL_PREFIX}{number}");
@@ -284,6 +296,17 @@ impl Spills {
         };
         next.insert(session.to_owned(), number + 1);
         Ok(number)
+    }
+
+    fn make_folder(&self, folder: &Path) -> io::Result<()> {
+        create_folder(folder)?;
+        self.made.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Returns a number that grows whenever this process stores an output. Costs nothing, unlike a look for the folder.
+    pub fn made(&self) -> u64 {
+        self.made.load(Ordering::Acquire)
     }
 
     /// Returns the folder of a session's outputs, once it has any.

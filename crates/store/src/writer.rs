@@ -15,7 +15,7 @@ use super::{
     now_ms,
     paths::{Place, private_file},
     prune,
-    queue::{Job, Queue, Taken},
+    queue::{Job, Queue, Taken, probe},
     schema::{SchemaError, migrate},
 };
 
@@ -27,6 +27,8 @@ const CHECKPOINT: u32 = 4000;
 const STATEMENTS: usize = 256;
 /// Time after a failed opening before the writer tries again, when there is work.
 const RETRY: Duration = Duration::from_secs(1);
+/// Idle time after a failed batch before the writer tries whether it can write again.
+const PROBE: Duration = Duration::from_millis(500);
 /// Idle time after which the writer prunes.
 const QUIET: Duration = Duration::from_secs(60);
 /// Limit of pruning when idle: a call that arrives meanwhile may wait this long.
@@ -41,8 +43,13 @@ pub(super) fn run(place: &Place, queue: &Queue, instance: &str, upkeep: &[Upkeep
     let mut failed: Option<(Instant, Trouble)> = None;
     let mut tidy = Some(QUIET);
     loop {
-        let batch = match queue.take(tidy.filter(|_| open.is_some())) {
+        // While the last batch is known to have failed, callers that wait for no result are refused: whether the cause is
+        // gone is tried, so that it does not take another call.
+        let is_failing = queue.trouble().is_some();
+        let idle_after = if is_failing { Some(PROBE) } else { tidy.filter(|_| open.is_some()) };
+        let batch = match queue.take(idle_after) {
             Taken::Batch(batch) => batch,
+            Taken::Idle if is_failing => vec![probe()],
             Taken::Idle => {
                 prune::prune_daily(place, TIDY_AT_REST, upkeep);
                 tidy = None;
@@ -184,6 +191,9 @@ fn transact(database: &Connection, mut batch: Vec<Box<dyn Job>>, path: &Path, qu
 
 fn answer(batch: Vec<Box<dyn Job>>, path: &Path, committed: Result<(), &Trouble>, queue: &Queue) {
     // The state before the answers: a caller that has its answer sees the state of the same batch.
+    if let (Err(trouble), None) = (committed, queue.trouble()) {
+        tracing::error!(%trouble, "records are lost until it works again");
+    }
     queue.set_trouble(committed.err().cloned());
     for job in batch {
         job.finish(path, committed);

@@ -29,8 +29,8 @@ const CODES: usize = 32;
 /// How long a sign-in lasts.
 pub(crate) const SIGN_IN: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// So many sign-ins are kept; the oldest go.
-const SIGN_INS: usize = 256;
+/// So many sign-ins of one name are kept; the oldest go. Nobody's sign-ins end another person's.
+const SIGN_INS: usize = 32;
 
 /// So many tokens and so many shares there can be.
 const MOST: usize = 256;
@@ -174,9 +174,14 @@ impl Access {
         let (hash, made_ms, until_ms) = (hash_of(&cookie), now_ms(), after(SIGN_IN));
         let key = Key { name: name.clone(), role, hash, made_ms, until_ms, token };
         self.change(|kept| {
+            let of_name = kept.sign_ins.iter().filter(|it| it.name == key.name).count();
+            let mut more = (of_name + 1).saturating_sub(SIGN_INS);
+            kept.sign_ins.retain(|it| {
+                let goes = more > 0 && it.name == key.name;
+                more -= usize::from(goes);
+                !goes
+            });
             kept.sign_ins.push(key);
-            let more = kept.sign_ins.len().saturating_sub(SIGN_INS);
-            drop(kept.sign_ins.drain(..more));
             Ok(())
         })?;
         Ok((Who { name, role, by_cookie: true }, cookie))
@@ -414,6 +419,21 @@ mod tests {
         one.revoke("ci").unwrap();
         assert_eq!(other.of_cookie(&cookie), None);
         assert_eq!(other.of_token(token.as_bytes()), None);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn many_sign_ins_of_one_person_end_nobody_else_s() {
+        let folder = folder("sign-ins");
+        let access = access(&folder);
+        let (_, owner) = access.trade(&access.new_code("owner", Role::Own).unwrap()).unwrap();
+        let token = access.new_token("viewer", Role::View).unwrap();
+        let (_, first) = access.sign_in_by_token(&token).unwrap();
+        for _ in 0..SIGN_INS {
+            access.sign_in_by_token(&token).unwrap();
+        }
+        assert!(access.of_cookie(&owner).is_some());
+        assert!(access.of_cookie(&first).is_none(), "the oldest of the same name goes");
         fs::remove_dir_all(folder).unwrap();
     }
 }

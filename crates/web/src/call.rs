@@ -134,11 +134,18 @@ impl Call {
 
     /// Returns the idempotency key of the request, or a new one.
     pub(crate) fn key(&self) -> Result<String, Fault> {
+        match self.given_key()? {
+            Some(key) => Ok(key.to_owned()),
+            None => secret().map(|it| it.chars().take(32).collect()),
+        }
+    }
+
+    /// Returns the idempotency key of the request, if it has one.
+    pub(crate) fn given_key(&self) -> Result<Option<&str>, Fault> {
         match self.header(HeaderName::from_static("idempotency-key")) {
             Some("") => Err(Fault::bad_args("the `Idempotency-Key` is empty")
                 .next("Send another one with each new request, or none.")),
-            Some(key) => Ok(key.to_owned()),
-            None => secret().map(|it| it.chars().take(32).collect()),
+            key => Ok(key),
         }
     }
 }

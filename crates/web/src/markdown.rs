@@ -27,11 +27,38 @@ enum Kind {
     Through,
 }
 
+/// The last block of a text that is not within another one and whose first line is whole: more text may change it, and none before it, but for links whose
+/// targets come later.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LastBlock {
+    /// Its number among the blocks, from 0.
+    pub(crate) number: usize,
+    /// Where it begins in the text, in bytes.
+    pub(crate) at: usize,
+}
+
 /// Returns the blocks of a text.
 pub(crate) fn blocks(text: &str) -> Vec<Value> {
+    blocks_and_last(text).0
+}
+
+/// Returns the blocks of a text, and which one is the last.
+pub(crate) fn blocks_and_last(text: &str) -> (Vec<Value>, LastBlock) {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut stack = vec![Open { fields: Map::new(), children: Vec::new(), kind: Kind::Node }];
-    for event in Parser::new_ext(text, options) {
+    let mut last = LastBlock::default();
+    let whole = text.rfind('\n').map_or(0, |it| it + 1);
+    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+        if let [top] = stack.as_slice()
+            && matches!(event, Event::Start(_) | Event::Rule)
+        {
+            // With its indentation.
+            let line = text.get(..range.start).and_then(|it| it.rfind('\n')).map_or(0, |it| it + 1);
+            // What a line begins may be another thing once the line is whole.
+            if line < whole {
+                last = LastBlock { number: top.children.len(), at: line };
+            }
+        }
         match event {
             Event::Start(tag) => {
                 let open = if stack.len() > DEEPEST { through() } else { opened(&tag) };
@@ -59,7 +86,7 @@ pub(crate) fn blocks(text: &str) -> Vec<Value> {
             }
         }
     }
-    stack.into_iter().next().map(|it| it.children).unwrap_or_default()
+    (stack.into_iter().next().map(|it| it.children).unwrap_or_default(), last)
 }
 
 fn is(open: &Open, kind: &str) -> bool {

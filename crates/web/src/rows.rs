@@ -27,11 +27,46 @@ struct Growing {
     is_reasoning: bool,
     /// The number of its first piece.
     item: u64,
-    pieces: Vec<(u64, String)>,
-    /// The blocks that the watcher has; none, where it has not seen the text yet.
-    shown: Option<Vec<Value>>,
+    text: String,
+    /// The number of each piece, and where it ends in the text.
+    pieces: Vec<(u64, usize)>,
+    /// The Markdown that the watcher has; none, where it has not seen the text yet.
+    shown: Option<Shown>,
     /// The first row that was seen of its agent was a piece of it: it may have begun before.
     may_be_older: bool,
+}
+
+/// The Markdown of a text that a watcher has.
+#[derive(Default)]
+struct Shown {
+    blocks: Vec<Value>,
+    /// How many of the blocks more text leaves as they are, and where the others begin in the text.
+    settled: usize,
+    from: usize,
+    /// The length of the text that they show.
+    length: usize,
+}
+
+impl Shown {
+    /// Shows more of a text that only grew. Returns the change, if it is time for one: each piece of a long block would render
+    /// and send all of the block again, so it waits until there is some more. The row that takes the place of the pieces has
+    /// the rest.
+    fn more(&mut self, text: &str) -> Option<Value> {
+        let tail = text.get(self.from..).unwrap_or_default();
+        if text.len().saturating_sub(self.length) < tail.len() / 64 {
+            return None;
+        }
+        let (blocks, last) = markdown::blocks_and_last(tail);
+        let earlier = self.blocks.get(self.settled..).unwrap_or_default();
+        let keep = self.settled + same(earlier, &blocks);
+        let change = json!({"keep": keep, "blocks": blocks.get(keep - self.settled..).unwrap_or_default()});
+        self.blocks.truncate(self.settled);
+        self.blocks.extend(blocks);
+        self.settled += last.number;
+        self.from += last.at;
+        self.length = text.len();
+        Some(change)
+    }
 }
 
 impl Renderer {
@@ -87,11 +122,13 @@ impl Renderer {
         if growing.is_reasoning != is_reasoning || growing.pieces.is_empty() {
             *growing = Growing { is_reasoning, item: row.first, ..Growing::default() };
         }
-        growing.pieces.retain(|it| it.0 < row.first);
+        growing.pieces.truncate(growing.pieces.partition_point(|it| it.0 < row.first));
+        growing.text.truncate(growing.pieces.last().map_or(0, |it| it.1));
         if growing.pieces.is_empty() {
             growing.item = row.first;
         }
-        growing.pieces.push((row.seq, text.to_owned()));
+        growing.text.push_str(text);
+        growing.pieces.push((row.seq, growing.text.len()));
         growing
     }
 
@@ -109,24 +146,27 @@ impl Renderer {
         match text_of(row) {
             Some((is_reasoning, text)) => {
                 let growing = self.grow(&agent, row, is_reasoning, text);
-                let is_new = growing.shown.is_none();
-                let whole = is_new || row.from().is_some();
-                let all: String = growing.pieces.iter().map(|it| it.1.as_str()).collect();
+                let before = growing.shown.take();
+                let (is_new, whole) = (before.is_none(), before.is_none() || row.from().is_some());
                 fields.insert("item".to_owned(), growing.item.into());
-                let text = if whole { all.as_str() } else { text };
                 if whole {
                     fields.insert("whole".to_owned(), true.into());
                 }
-                let blocks = if is_reasoning { Vec::new() } else { markdown::blocks(&all) };
-                let shown = growing.shown.replace(blocks).unwrap_or_default();
-                let blocks = growing.shown.as_deref().unwrap_or_default();
                 let kind = if is_reasoning { "reasoning" } else { "text" };
+                let text = if whole { growing.text.as_str() } else { text };
                 fields.insert("event".to_owned(), json!({"event": kind, "text": text}));
+                let mut shown = match before {
+                    Some(before) if !whole => before,
+                    before => {
+                        Shown { blocks: before.map_or_else(Vec::new, |it| it.blocks), ..Shown::default() }
+                    }
+                };
                 if !is_reasoning {
-                    let keep = if is_new { 0 } else { same(&shown, blocks) };
-                    let more = blocks.get(keep..).unwrap_or_default();
-                    fields.insert("md".to_owned(), json!({"keep": keep, "blocks": more}));
+                    let change = shown.more(&growing.text);
+                    let change = change.or_else(|| is_new.then(|| json!({"keep": 0, "blocks": []})));
+                    change.into_iter().for_each(|it| drop(fields.insert("md".to_owned(), it)));
                 }
+                growing.shown = Some(shown);
             }
             None => {
                 if !is_piece(row) {
@@ -243,5 +283,58 @@ mod tests {
         assert_eq!((more.get("item"), more.get("whole")), (Some(&json!(7)), Some(&json!(true))));
         assert_eq!(more.pointer("/event/text"), Some(&json!("a *b*")));
         assert_eq!(more.pointer("/md/keep"), Some(&json!(0)));
+    }
+
+    #[test]
+    fn text_that_grows_by_pieces_has_the_blocks_of_the_whole() {
+        const PARTS: [&str; 22] = [
+            "word",
+            " ",
+            "\n",
+            "\n\n",
+            "- item",
+            "  - inner",
+            "1. first",
+            "> quote",
+            "```rust\n",
+            "```\n",
+            "# Head",
+            "---\n",
+            "===\n",
+            "| a | b |\n",
+            "|---|---|\n",
+            "**bold**",
+            "`code`",
+            "    indented\n",
+            "<div>\n",
+            "* * *\n",
+            "&amp;",
+            "-",
+        ];
+        let mut random = 7_u64;
+        for _ in 0..2_000 {
+            let (mut text, mut shown) = (String::new(), Shown::default());
+            for _ in 0..24 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let part =
+                    usize::try_from(random >> 33).ok().and_then(|it| PARTS.get(it % PARTS.len())).copied();
+                text.push_str(part.unwrap_or_default());
+                if shown.more(&text).is_some() {
+                    assert_eq!(shown.blocks, markdown::blocks(&text), "{text:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_block_is_not_sent_again_with_each_piece() {
+        let mut renderer = Renderer::default();
+        let mut sent = 0;
+        renderer.row(&row(1, 1, text("```\n")));
+        for at in 2..4_000 {
+            let row = renderer.row(&row(at, at, text("let a = 1;\n")));
+            sent += row.get("md").map_or(0, |it| it.to_string().len());
+        }
+        assert!(sent < 80 * 11 * 4_000, "{sent} bytes for a block of {} bytes", 11 * 4_000);
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     address: SocketAddr,
     /// Nobody reaches it but from this machine.
     pub(crate) is_private: bool,
+    /// Held while a request with an idempotency key begins its turn, so that the same one at the same time begins no other.
+    pub(crate) beginning: tokio::sync::Mutex<()>,
     /// The conversations by OpenAI's API; newest last.
     pub(crate) conversations: Mutex<VecDeque<Conversation>>,
     /// Cancelled when the server ends.
@@ -61,6 +63,7 @@ impl Shared {
             described: OnceLock::new(),
             address,
             is_private: address.ip().is_loopback() && !is_public,
+            beginning: tokio::sync::Mutex::default(),
             conversations: Mutex::default(),
             closing: CancellationToken::new(),
         }

@@ -217,9 +217,15 @@ impl AcpBackend for Backend {
 
     async fn delete(&self, request: DeleteSessionRequest) -> Answered<DeleteSessionResponse> {
         let id = request.session_id;
-        let cwd = self.open.lock().get(&id).map(|it| it.cwd().to_owned());
+        let open = self.open.lock().get(&id).cloned();
+        // One that can't be deleted stays open here.
+        if let Some(session) = &open
+            && let Some(fault) = session.runs_elsewhere()
+        {
+            return Err(error_of(&fault));
+        }
         self.leave(&id).await;
-        self.forget(&id, cwd.as_deref()).map_err(|fault| error_of(&fault))?;
+        self.forget(&id, open.as_ref().map(|it| it.cwd())).map_err(|fault| error_of(&fault))?;
         Ok(DeleteSessionResponse::new().into())
     }
 

@@ -185,6 +185,14 @@ impl AcpSession {
         self.shared.here()
     }
 
+    /// Returns the error of deleting this session, if another process runs it. Blocks.
+    pub(super) fn runs_elsewhere(&self) -> Option<Fault> {
+        if self.here().is_some() {
+            return None;
+        }
+        self.store().transcripts().hold(&self.id.0).err()
+    }
+
     /// Returns a new idempotency key.
     pub(super) fn new_key(&self) -> String {
         self.runtime().store().call_id().replacen("c_", "acp_", 1)

@@ -12,7 +12,7 @@ use serve::acp::v1::{ListSessionsResponse, SessionId, SessionInfo};
 use store::Store;
 
 use super::{Backend, opening::SavedSettings};
-use crate::{Place, state_folder};
+use crate::{Place, state_folder, terminal::row::harmless};
 
 /// The file in the state folder that names these workspaces, one per line.
 const FILE: &str = "acp_workspaces";
@@ -79,6 +79,12 @@ impl Backend {
     ) -> Result<ListSessionsResponse, Fault> {
         let from = cursor.map(place).transpose()?;
         let folders = match cwd {
+            Some(cwd) if !cwd.is_absolute() => {
+                return Err(Fault::bad_args(format!(
+                    "`cwd` must be an absolute path, and `{}` is none",
+                    cwd.display()
+                )));
+            }
             Some(cwd) => cwd.canonicalize().into_iter().collect(),
             None => self.known.all(),
         };
@@ -111,7 +117,7 @@ impl Backend {
             let id = SessionId::from(conversation.session);
             let kept = SavedSettings::of(&store, &id)?;
             let info = SessionInfo::new(id, folder)
-                .title(conversation.title)
+                .title(harmless(&conversation.title))
                 .updated_at(iso(conversation.used_ms))
                 .additional_directories(kept.dirs);
             found.push(Found { used_ms: conversation.used_ms, info });
@@ -132,17 +138,28 @@ impl Backend {
     /// Deletes a session, as `haft sessions delete` does. Blocks.
     ///
     /// # Errors
-    /// When another process has it open, or something of it can't be removed.
+    /// When another process has it open, something of it can't be removed, or it is not clear which one of this name is meant.
     pub(super) fn forget(&self, session: &SessionId, cwd: Option<&Path>) -> Result<(), Fault> {
         let folders = cwd.map_or_else(|| self.known.all(), |it| vec![it.to_owned()]);
+        let mut found = Vec::new();
         for folder in folders {
             let store = self.store(&folder);
             if has(&store, session)? {
-                return store.conversations().delete(&session.0).map(drop);
+                found.push((folder, store));
             }
         }
-        // Deleting a missing session succeeds.
-        Ok(())
+        match found.as_slice() {
+            // Deleting a missing session succeeds.
+            [] => Ok(()),
+            [(_, store)] => store.conversations().delete(&session.0).map(drop),
+            several => {
+                let folders: Vec<_> = several.iter().map(|it| it.0.display().to_string()).collect();
+                let what = format!("sessions called `{session}` are in {}", folders.join(" and in "));
+                Err(Fault::bad_args(what).next(format!(
+                    "Load the one that is meant before deleting it, or run `haft sessions delete {session}` in its folder."
+                )))
+            }
+        }
     }
 }
 

@@ -38,7 +38,7 @@ use conversation::Conversation;
 /// Maximum number of conversations to choose from.
 const LISTED: usize = 200;
 
-#[derive(Default, Args)]
+#[derive(Clone, Default, Args)]
 pub struct Chat {
     #[command(flatten)]
     agent: AgentOptions,
@@ -90,17 +90,30 @@ impl Chat {
             let what = format!("signals can't be handled, so nothing could be stopped: {error}");
             Fault::new(Kind::Unavailable, what)
         })?;
-        let chosen = match self.attach.take() {
-            None => None,
-            Some(given) => match choose(&given, options, place, Some(&hangup)).await? {
-                Some(chosen) if chosen.is_open => {
-                    attached::run(self, &chosen.name, options, place, hangup.clone()).await?;
-                    return Ok(code(&hangup));
-                }
-                Some(chosen) => Some(chosen.name),
-                None => return Ok(code(&hangup)),
-            },
+        let Some(given) = self.attach.take() else {
+            return self.run_here(None, options, place, hangup).await;
         };
+        let Some(chosen) = choose(&given, options, place, Some(&hangup)).await? else {
+            return Ok(code(&hangup));
+        };
+        if !chosen.is_open {
+            match self.clone().run_here(Some(chosen.name.clone()), options, place, hangup.clone()).await {
+                Err(_) if was_taken(&chosen.name, options, place) => {}
+                done => return done,
+            }
+        }
+        attached::run(self, &chosen.name, options, place, hangup.clone()).await?;
+        Ok(code(&hangup))
+    }
+
+    /// Runs the session in this process: the chosen one, the one that the options name, or a new one.
+    async fn run_here(
+        self,
+        chosen: Option<String>,
+        options: &Options,
+        place: &Place,
+        hangup: CancellationToken,
+    ) -> Result<ExitCode, Fault> {
         let (asks, asked) = InChat::new();
         let Self { agent, words, images, resume, .. } = self;
         let factory = agent.open(options, place, Arc::new(asks)).await?;
@@ -139,11 +152,25 @@ impl Chat {
     /// Runs the chat line by line.
     async fn run_in_lines(mut self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let Some(given) = self.attach.take() else { return lines::run(self, options, None, place).await };
-        match choose(&given, options, place, None).await? {
-            Some(chosen) if chosen.is_open => attached::run_lines(self, &chosen.name, options, place).await,
-            chosen => lines::run(self, options, chosen.map(|it| it.name), place).await,
+        let Some(Chosen { name, is_open }) = choose(&given, options, place, None).await? else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        if !is_open {
+            match lines::run(self.clone(), options, Some(name.clone()), place).await {
+                Err(_) if was_taken(&name, options, place) => {}
+                done => return done,
+            }
         }
+        attached::run_lines(self, &name, options, place).await
     }
+}
+
+/// Returns whether another process has begun to run a session that nobody ran: the one to attach to then.
+fn was_taken(name: &str, options: &Options, place: &Place) -> bool {
+    let Ok(opened) = options.open(place) else { return false };
+    let holder = opened.runtime.store().transcripts().holder(name);
+    close(&opened.runtime);
+    holder.is_ok_and(|it| it.is_some())
 }
 
 fn code(hangup: &CancellationToken) -> ExitCode {

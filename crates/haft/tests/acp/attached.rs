@@ -220,3 +220,67 @@ fn a_session_that_a_chat_runs_is_loaded_prompted_answered_and_stopped() {
     client.ask("session/close", json!({"sessionId": "shared"})).result();
     assert!(chat.0.try_wait().unwrap().is_none(), "closing it in the editor leaves the chat as it is");
 }
+
+#[test]
+fn a_session_that_another_process_runs_is_not_deleted_and_stays_open() {
+    let test_ws = workspace(&[say("First."), say("Second.")]);
+    let owner = Client::start(&test_ws);
+    let session = owner.session(&test_ws);
+    owner.says(&session, "one");
+    let other = Client::start(&test_ws);
+    load(&other, &test_ws, &session);
+    let error = other.ask("session/delete", json!({"sessionId": session})).error();
+    assert!(error["message"].as_str().unwrap().contains("process"), "{error}");
+    assert_eq!(other.says(&session, "two"), "end_turn");
+}
+
+#[test]
+fn a_name_that_sessions_of_two_folders_have_is_not_deleted_in_either() {
+    let test_ws = workspace(&[say("Done.")]);
+    let model = format!("script:{}", test_ws.base().join("script").display());
+    let client = Client::start(&test_ws);
+    for folder in [test_ws.at(""), test_ws.outside()] {
+        let folder = folder.to_str().unwrap();
+        let ran =
+            haft(&test_ws, &["--dir", folder, "--session", "main", "run", "--model", &model, "go"]).output();
+        assert!(ran.unwrap().status.success());
+        let listed = client.ask("session/list", json!({"cwd": folder})).result();
+        assert_eq!(listed["sessions"][0]["sessionId"], "main", "{listed}");
+    }
+    let delete = || client.ask("session/delete", json!({"sessionId": "main"}));
+    let error = delete().error();
+    let outside = test_ws.outside();
+    assert!(error["message"].as_str().unwrap().contains(outside.to_str().unwrap()), "{error}");
+    let left = |folder: &std::path::Path| {
+        let listed = client.ask("session/list", json!({"cwd": folder})).result();
+        listed["sessions"].as_array().unwrap().len()
+    };
+    assert_eq!((left(&test_ws.at("")), left(&outside)), (1, 1));
+    // A loaded one is the one that is meant.
+    client.ask("session/load", json!({"sessionId": "main", "cwd": outside, "mcpServers": []})).result();
+    delete().result();
+    assert_eq!((left(&test_ws.at("")), left(&outside)), (1, 0));
+}
+
+#[test]
+fn a_suspended_owner_is_named_and_its_session_goes_on_once_it_is_continued() {
+    let test_ws = workspace(&[say("First."), say("Second."), say("Third.")]);
+    let owner = Client::start(&test_ws);
+    let session = owner.session(&test_ws);
+    owner.says(&session, "one");
+    let other = Client::start(&test_ws);
+    load(&other, &test_ws, &session);
+    let process = rustix::process::Pid::from_raw(i32::try_from(owner.process()).unwrap()).unwrap();
+    let send = |signal| rustix::process::kill_process(process, signal).unwrap();
+    send(rustix::process::Signal::STOP);
+    let fails = |error: Value| {
+        let text = error.to_string();
+        assert!(text.contains("suspended") && text.contains("kill -CONT"), "{text}");
+    };
+    fails(other.prompt(&session, "two").error());
+    let third = Client::start(&test_ws);
+    let params = json!({"sessionId": session, "cwd": test_ws.at(""), "mcpServers": []});
+    fails(third.ask("session/load", params).error());
+    send(rustix::process::Signal::CONT);
+    assert_eq!(other.says(&session, "three"), "end_turn");
+}

@@ -282,6 +282,10 @@ impl Client {
     }
 
     /// Kills it, as a crash would.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(super) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -1,6 +1,9 @@
 //! `haft chat --attach` in a pipe: lines in, lines out, on a session that another process runs.
 
-use std::{io::Read as _, process::Stdio};
+use std::{
+    io::{Read as _, Write as _},
+    process::Stdio,
+};
 
 use super::{
     screens::{calls, says, until},
@@ -72,4 +75,31 @@ fn pipe_needs_the_name_of_a_session_and_continues_one_that_nobody_runs() {
     owner.ends();
     let ran = run(&mut stage.test_ws.haft(&["chat", "--attach", "latest"]), "two\n");
     assert!(ran.code == 0 && ran.out == "Second.\n", "{ran:?}");
+}
+
+#[test]
+fn pipes_that_attach_at_once_to_a_session_that_nobody_runs_all_take_part() {
+    let stage = Stage::new((80, 24), true);
+    let mut owner = stage.chat(&says("Answer.").repeat(6));
+    owner.types("one\n").rests("Answer.").key("C-d");
+    owner.ends();
+    let lines = ["pipe A", "pipe B", "pipe C", "pipe D"];
+    let begun: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            let mut haft = stage.test_ws.haft(&["chat", "--attach", "latest"]);
+            let haft = haft.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut pipe = haft.spawn().unwrap();
+            writeln!(pipe.stdin.take().unwrap(), "{line}").unwrap();
+            pipe
+        })
+        .collect();
+    for pipe in begun {
+        let ran = pipe.wait_with_output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+    }
+    let shown = stage.test_ws.run(&["sessions", "show", "latest"]).out;
+    for line in lines {
+        assert_eq!(shown.matches(line).count(), 1, "{line}: {shown}");
+    }
 }

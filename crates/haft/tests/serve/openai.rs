@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Served, Stage};
+use super::support::{Served, Stage, token};
 
 /// Returns the JSON of each event of a stream.
 fn events(body: &str) -> Vec<Value> {
@@ -120,4 +120,33 @@ fn response_goes_on_from_the_one_that_it_names() {
         "POST /v1/responses",
         &json!({"model": "haft", "input": "x", "previous_response_id": "resp_no.x"}),
     );
+}
+
+#[test]
+fn completion_asked_for_again_under_its_key_has_the_same_answer_and_is_one_turn() {
+    let stage =
+        Stage::new(&[json!({"say": "Once.", "chunks": 2, "chunk_ms": 100}), json!({"say": "Twice?"})]);
+    let served = stage.serve();
+    let headers = format!(
+        "Authorization: Bearer {}\r\nContent-Type: application/json\r\nIdempotency-Key: the-first\r\n",
+        token("say")
+    );
+    let body = json!({"model": "haft", "messages": [says("user", "first")]}).to_string();
+    let ask = || {
+        let reply = served.raw("POST /v1/chat/completions", &headers, body.as_bytes());
+        assert_eq!(reply.status, 200, "{reply:?}");
+        serde_json::from_str::<Value>(&reply.body).unwrap()
+    };
+    // Two at once, and one later.
+    let answers: Vec<Value> = std::thread::scope(|scope| {
+        let both = [scope.spawn(ask), scope.spawn(ask)];
+        both.into_iter().map(|it| it.join().unwrap()).chain([ask()]).collect()
+    });
+    for answer in &answers {
+        assert_eq!(answer["choices"][0]["message"]["content"], "Once.", "{answers:?}");
+        assert_eq!(answer["id"], answers[0]["id"]);
+    }
+    let sessions = served.get("sessions");
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
+    assert_eq!(sessions["sessions"][0]["turns"], 1);
 }

@@ -30,6 +30,11 @@ pub fn hash(line: &str) -> u8 {
 
 /// The whole xxHash32 of a line without any white space.
 pub(crate) fn squashed(line: &str) -> u32 {
+    if line.is_ascii() {
+        let mut bare = Vec::with_capacity(line.len());
+        bare.extend(line.bytes().filter(|it| !matches!(it, b'\t'..=b'\r' | b' ')));
+        return xxhash_rust::xxh32::xxh32(&bare, 0);
+    }
     if !line.contains(char::is_whitespace) {
         return xxhash_rust::xxh32::xxh32(line.as_bytes(), 0);
     }

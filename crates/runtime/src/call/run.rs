@@ -261,14 +261,16 @@ impl Work {
         locks: impl Future<Output = Locks> + Send,
     ) -> Result<Output, Fault> {
         let deadline = self.allowed + self.session.deadline();
-        let folder = self.session.store().locks();
         let got = {
             let session = self.session.clone();
             let waiting = async {
                 let mut locks = locks.await;
                 let tracks = session.runtime().tracks();
                 locks.wait_for_commands(&plan.writes, |call, path| tracks.has_changed(call, path)).await;
-                let beside = file_locks::lock(&folder, &plan.writes).await;
+                let beside = match plan.writes.as_slice() {
+                    [] => Ok(FileLocks::default()),
+                    writes => file_locks::lock(&session.store().locks(), writes).await,
+                };
                 (locks, beside)
             };
             let (session, id, progress) = (self.session.clone(), self.id.clone(), self.progress.clone());

@@ -210,19 +210,35 @@ impl Tracked {
 
 impl Drop for During {
     fn drop(&mut self) {
-        self.call.check_renames();
-        let ended = self.tree.open.lock().end(&self.shared.roots, &self.tree.root, &self.call);
-        if let Err(error) = ended {
-            tracing::error!(call = self.call.id(), "changes of open files are not in the call's log: {error}");
+        let (tree, shared, call) = (self.tree.clone(), self.shared.clone(), self.call.clone());
+        if self.call.log.try_lock().is_some() {
+            return tree.end_call(&shared, &call);
         }
-        let mut calls = self.tree.calls.lock();
-        if let Some(at) = calls.present.iter().position(|it| Arc::ptr_eq(&it.call, &self.call)) {
-            calls.present.swap_remove(at);
+        // A process still makes a long copy for it. Who ends the call may be a thread that many others wait for.
+        let ending = std::thread::Builder::new().name("tracker-end".to_owned()).spawn(move || {
+            drop(call.log.lock());
+            tree.end_call(&shared, &call);
+        });
+        if ending.is_err() {
+            self.tree.end_call(&self.shared, &self.call);
         }
     }
 }
 
 impl Tree {
+    /// Ends a call of the processes, which go on. Waits for the call's log.
+    fn end_call(&self, shared: &Shared, call: &Arc<Call>) {
+        call.check_renames();
+        let ended = self.open.lock().end(&shared.roots, &self.root, call);
+        if let Err(error) = ended {
+            tracing::error!(call = call.id(), "changes of open files are not in the call's log: {error}");
+        }
+        let mut calls = self.calls.lock();
+        if let Some(at) = calls.present.iter().position(|it| Arc::ptr_eq(&it.call, call)) {
+            calls.present.swap_remove(at);
+        }
+    }
+
     fn end(&self) {
         let mut calls = self.calls.lock();
         let uses = (calls.owner.take(), std::mem::take(&mut calls.present));

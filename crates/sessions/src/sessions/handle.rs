@@ -63,11 +63,12 @@ impl Handle {
 
     /// Does an operation under an idempotency key, and gives its result. Asked for again under the same key, also by another
     /// process, it is done once. Where the owner dies meanwhile, this process takes the session over, and the operation up.
-    /// Dropping the future does not take the operation back.
+    /// Dropping the future does not take the operation back. What an owner was asked for before it was suspended is done once it
+    /// goes on.
     ///
     /// # Errors
     /// Those of the operation; [`Kind::BadArgs`](kit::Kind::BadArgs) when the key is another operation's; and when nobody can
-    /// run the session.
+    /// run the session, or its owner is suspended.
     pub async fn act(&self, key: &str, operation: Operation) -> Result<Value, Fault> {
         let (sessions, session) = (&self.sessions, self.session());
         loop {
@@ -82,7 +83,11 @@ impl Handle {
                     let whose = (key, &*self.who);
                     let folder = sessions.folder();
                     let asking = client::act(&folder, &socket, session, whose, &operation);
-                    if let Ok(result) = asking.await {
+                    let done = tokio::select! {
+                        done = asking => done,
+                        fault = sessions.until_suspended(session) => return Err(fault),
+                    };
+                    if let Ok(result) = done {
                         return result;
                     }
                 }
@@ -126,6 +131,11 @@ impl Handle {
         let session = self.session();
         if let Some(state) = self.sessions.state_of(session).await? {
             return Ok(state);
+        }
+        if let Some(owner) = self.sessions.owner_of(session).await?
+            && let Some(fault) = self.sessions.suspended(session, &owner).await
+        {
+            return Err(fault);
         }
         let what = format!("the process that runs the session `{session}` can't be reached");
         Err(Fault::new(kit::Kind::Unavailable, what))

@@ -192,6 +192,16 @@ pub(crate) async fn chat(mut call: Call) -> Done {
         return Err(Problem::bad("the last message must be one of the role `user`"));
     };
     let mut all: Vec<Compared> = earlier.iter().map(compared).collect();
+    let with_usage = stream_options.and_then(|it| it.include_usage).unwrap_or_default();
+    let streams = stream.unwrap_or_default();
+    let server = call.server.clone();
+    let beginning = if call.given_key()?.is_some() { Some(server.beginning.lock().await) } else { None };
+    if let Some(turn) = Turn::earlier(&call, &workspace).await? {
+        drop(beginning);
+        let session = turn.session().to_owned();
+        let answering = Answering { call, workspace, session, model: name, said: all, turn };
+        return if streams { Ok(answering.stream(with_usage)) } else { answering.whole().await };
+    }
     let known = known(&call, &workspace, &hash(&call.who.name, &name, &all)).await?;
     let mut prompt = Prompt::new(last.content.text());
     prompt.attachments = last.content.pictures()?;
@@ -210,8 +220,8 @@ pub(crate) async fn chat(mut call: Call) -> Done {
     all.push(compared(last));
     let turn = Turn::begin(&call, &workspace, &session, prompt).await?;
     let answering = Answering { call, workspace, session, model: name, said: all, turn };
-    let with_usage = stream_options.and_then(|it| it.include_usage).unwrap_or_default();
-    if stream.unwrap_or_default() { Ok(answering.stream(with_usage)) } else { answering.whole().await }
+    drop(beginning);
+    if streams { Ok(answering.stream(with_usage)) } else { answering.whole().await }
 }
 
 /// A turn whose text is the answer.
@@ -231,6 +241,10 @@ impl Answering {
 
     /// Remembers that the session has said this.
     async fn remember(&mut self, text: String) {
+        // Since an earlier request with this key the conversation may have gone on.
+        if self.turn.is_again {
+            return;
+        }
         self.said.push(("assistant".to_owned(), text, Vec::new()));
         let turn = newest_turn(&self.workspace, &self.session).await.unwrap_or_default();
         let mut all = self.call.server.conversations.lock();

@@ -49,6 +49,14 @@ pub(crate) async fn respond(mut call: Call) -> Done {
     let Asked { model: name, input, instructions, previous_response_id, stream } = call.json().await?;
     let (workspace, profile) = model(&call, &name).await?;
     let mut prompt = words(input)?;
+    let server = call.server.clone();
+    let beginning = if call.given_key()?.is_some() { Some(server.beginning.lock().await) } else { None };
+    if let Some(turn) = Turn::earlier(&call, &workspace).await? {
+        drop(beginning);
+        let id = format!("resp_{}.{}", turn.session(), turn.key);
+        let response = Response { id, model: name, created: now_ms() / 1000, previous: previous_response_id };
+        return if stream { Ok(streamed(call, response, turn)) } else { whole(&response, turn).await };
+    }
     let (workspace, session) = match &previous_response_id {
         Some(id) => {
             let session = id.strip_prefix("resp_").and_then(|it| it.rsplit_once('.')).map(|it| it.0);
@@ -65,6 +73,7 @@ pub(crate) async fn respond(mut call: Call) -> Done {
         }
     };
     let turn = Turn::begin(&call, &workspace, &session, prompt).await?;
+    drop(beginning);
     let id = format!("resp_{session}.{}", turn.key);
     let created = now_ms() / 1000;
     let response = Response { id, model: name, created, previous: previous_response_id };

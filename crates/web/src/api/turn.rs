@@ -1,6 +1,6 @@
 //! One turn, for clients that send words and want the text of the answer.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use kit::{Fault, Kind};
 use serde_json::Value;
@@ -17,11 +17,15 @@ pub(super) struct Turn {
     doing: Option<JoinHandle<Result<Value, Fault>>>,
     has_begun: bool,
     is_over: bool,
-    /// The pieces of the text that comes now, and how many bytes of it were given.
-    pieces: Vec<(u64, String)>,
+    /// The pieces of the text that comes now, each with where it ends, and how many bytes of the text were given.
+    pieces: Vec<(u64, usize)>,
     given: usize,
     /// Texts came before.
     is_later: bool,
+    /// The rows of a turn that is over, if an earlier request began it.
+    kept: Option<VecDeque<Row>>,
+    /// An earlier request began it, which is answered too.
+    pub(super) is_again: bool,
 }
 
 /// A part of a turn's answer.
@@ -45,6 +49,10 @@ impl Turn {
         let head = crate::workspaces::blocking(move || store.events().head(&name)).await?;
         let watcher = handle.watch(head);
         let key = call.key()?;
+        // On the disk before anything else: a request that comes again meanwhile finds it.
+        if handle.post(&key, Operation::Prompt(prompt.clone())).await?.is_some() {
+            return Err(Problem::bad(format!("the `Idempotency-Key` `{key}` was another request's")));
+        }
         let (acting, its_key) = (handle.clone(), key.clone());
         let doing = tokio::spawn(async move { acting.act(&its_key, Operation::Prompt(prompt)).await });
         let (has_begun, is_over) = (false, false);
@@ -58,13 +66,57 @@ impl Turn {
             pieces: Vec::new(),
             given: 0,
             is_later: false,
+            kept: None,
+            is_again: false,
         })
+    }
+
+    /// Returns the turn of an earlier request of the same person with the same idempotency key, from its beginning.
+    pub(super) async fn earlier(call: &Call, workspace: &Arc<Workspace>) -> Result<Option<Self>, Problem> {
+        let Some(key) = call.given_key()?.map(str::to_owned) else { return Ok(None) };
+        let (operations, of, by) =
+            (workspace.runtime.store().operations(), key.clone(), call.who.name.clone());
+        let found = crate::workspaces::blocking(move || operations.by_requester(&of, &by)).await?;
+        let Some(found) = found else { return Ok(None) };
+        let handle = workspace.attach(&found.session, &call.who.name).await?;
+        let kept = match found.result {
+            None => None,
+            Some(_) => Some(workspace.sessions.export(&found.session).await?.into()),
+        };
+        let watcher = handle.watch(0);
+        Ok(Some(Self {
+            handle,
+            watcher,
+            key,
+            doing: None,
+            has_begun: false,
+            is_over: false,
+            pieces: Vec::new(),
+            given: 0,
+            is_later: false,
+            kept,
+            is_again: true,
+        }))
+    }
+
+    /// Returns the name of its session.
+    pub(super) fn session(&self) -> &str {
+        self.handle.session()
     }
 
     /// Returns the next part.
     pub(super) async fn next(&mut self) -> Result<Piece, Fault> {
         loop {
             let row = match &mut self.doing {
+                None if self.kept.is_some() => {
+                    let row = self.kept.as_mut().and_then(VecDeque::pop_front);
+                    row.ok_or_else(|| {
+                        self.is_over = true;
+                        let what =
+                            format!("the request `{}` was made before, and its answer is not kept", self.key);
+                        Fault::new(Kind::Unavailable, what).next("Send it with another `Idempotency-Key`.")
+                    })?
+                }
                 Some(doing) => tokio::select! {
                     biased;
                     row = self.watcher.next() => row?,
@@ -118,11 +170,12 @@ impl Turn {
     /// Takes a piece of the text, or a row that takes the place of some.
     fn text(&mut self, row: &Row, text: &str) -> Option<Piece> {
         let is_first = self.pieces.is_empty();
-        self.pieces.retain(|it| it.0 < row.first);
-        self.pieces.push((row.seq, text.to_owned()));
-        let whole: String = self.pieces.iter().map(|it| it.1.as_str()).collect();
-        let more = whole.get(self.given..).unwrap_or_default().to_owned();
-        self.given = whole.len().max(self.given);
+        self.pieces.truncate(self.pieces.partition_point(|it| it.0 < row.first));
+        let begins = self.pieces.last().map_or(0, |it| it.1);
+        let ends = begins + text.len();
+        self.pieces.push((row.seq, ends));
+        let more = text.get(self.given.saturating_sub(begins)..).unwrap_or_default();
+        self.given = ends.max(self.given);
         if more.is_empty() {
             return None;
         }
@@ -133,7 +186,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.is_over {
+        if self.is_over || self.is_again {
             return;
         }
         let (handle, key) = (self.handle.clone(), self.key.clone());

@@ -88,17 +88,19 @@ pub(super) struct Lines {
     plain: Arc<Plain>,
     /// The first message, from the command line.
     first: Option<String>,
-    lines: UnboundedReceiver<String>,
+    /// The lines of standard input. It is read from the first prompt on: until then it may turn out that another front end
+    /// takes it.
+    lines: Option<UnboundedReceiver<String>>,
     /// Somebody ended the chat.
     cancel: CancellationToken,
     pub(super) failed: bool,
 }
 
 impl Lines {
-    /// Reads standard input; `words` are the first line, if there are any.
+    /// `words` are the first line, if there are any; the others come from standard input.
     pub(super) fn new(plain: Arc<Plain>, words: &[String], cancel: CancellationToken) -> Self {
         let first = Some(words.join(" ")).filter(|it| !it.trim().is_empty());
-        Self { plain, first, lines: read_lines(), cancel, failed: false }
+        Self { plain, first, lines: None, cancel, failed: false }
     }
 }
 
@@ -110,7 +112,7 @@ impl Face for Lines {
         mark();
         let line = tokio::select! {
             () = self.cancel.cancelled() => None,
-            line = self.lines.recv() => line,
+            line = self.lines.get_or_insert_with(read_lines).recv() => line,
         };
         line.map_or(PromptInput::End, |line| PromptInput::Line(Entry::new(line)))
     }
