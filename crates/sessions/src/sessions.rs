@@ -17,7 +17,7 @@ use std::{
 use agent::Conversation;
 use kit::{Fault, Kind};
 use parking_lot::Mutex;
-use store::{Archived, OwnerRecord, Store, corpse};
+use store::{Archived, OwnerRecord, Store, corpse, is_lease_taken};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -445,11 +445,9 @@ impl Sessions {
         };
         let (prepared, mut opened) = match opened {
             Ok(opened) => opened,
-            Err(fault) => {
-                // Another process may have been faster.
-                self.is_free(session).await?;
-                return Err(Failed::Fault(fault));
-            }
+            // Another process was faster.
+            Err(fault) if is_lease_taken(&fault) => return Err(Failed::Held(fault)),
+            Err(fault) => return Err(Failed::Fault(fault)),
         };
         let owner = prepared.own(&mut opened.agent).await.map_err(Failed::Fault)?;
         tokio::spawn(headless::run(owner, opened, opener, self.inner.records.clone()));

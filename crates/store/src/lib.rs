@@ -58,7 +58,7 @@ pub use owners::{OwnerRecord, Owners};
 pub use paths::{SPILL_PREFIX, create_folder, replace_file, spill_number};
 pub use prune::{DiskUse, PruneLimits, Pruned, Tended, Upkeep};
 pub use sessions::{SessionRecord, Sessions};
-pub use transcript::{Buffer, Row, SessionLease, Transcripts};
+pub use transcript::{Buffer, Row, SessionLease, Transcripts, is_lease_taken};
 pub use triggers::{
     Expected, Fire, Fired, HistoryEvent, HistoryRow, NewTriggerRow, TRIGGERS_CHANGED, Then, TriggerRow,
     TriggerState, Triggers, fire_of,

@@ -74,11 +74,28 @@ impl Store {
     }
 }
 
+/// The cause of a fault: another holder has the lease on a session.
+#[derive(Debug)]
+struct LeaseTaken;
+
+impl std::fmt::Display for LeaseTaken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("another holder has the lease")
+    }
+}
+
+impl std::error::Error for LeaseTaken {}
+
+/// Returns whether a session could not be opened because another holder had its lease. It may be free by now.
+pub fn is_lease_taken(fault: &Fault) -> bool {
+    fault.source.as_ref().is_some_and(|it| it.is::<LeaseTaken>())
+}
+
 impl Transcripts {
     /// Takes the lease on a session, so that two processes never continue the same one.
     ///
     /// # Errors
-    /// [`Kind::Unavailable`] when another holder has the lease, or the lock file can't be made.
+    /// [`Kind::Unavailable`] when another holder has the lease ([`is_lease_taken`]), or the lock file can't be made.
     pub fn hold(&self, session: &str) -> Result<SessionLease, Fault> {
         let (folder, path) = (self.store.locks(), self.lock_of(session));
         let failed = |error: std::io::Error| {
@@ -95,6 +112,7 @@ impl Transcripts {
                 let by = if by.is_empty() { "another process".to_owned() } else { format!("process {by}") };
                 let what = format!("the session `{session}` is open in another haft ({by})");
                 return Err(Fault::new(Kind::Unavailable, what)
+                    .caused_by(LeaseTaken)
                     .next("Attach to it with `haft chat --attach`, close it there first, or start another conversation."));
             }
         }

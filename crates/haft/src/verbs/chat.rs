@@ -90,20 +90,22 @@ impl Chat {
             let what = format!("signals can't be handled, so nothing could be stopped: {error}");
             Fault::new(Kind::Unavailable, what)
         })?;
-        let Some(given) = self.attach.take() else {
+        let Some(mut given) = self.attach.take() else {
             return self.run_here(None, options, place, hangup).await;
         };
-        let Some(chosen) = choose(&given, options, place, Some(&hangup)).await? else {
-            return Ok(code(&hangup));
-        };
-        if !chosen.is_open {
-            match self.clone().run_here(Some(chosen.name.clone()), options, place, hangup.clone()).await {
-                Err(_) if was_taken(&chosen.name, options, place) => {}
+        loop {
+            let chosen = choose(&given, options, place, Some(&hangup)).await?;
+            let Some(Chosen { name, is_open }) = chosen else { return Ok(code(&hangup)) };
+            if is_open {
+                attached::run(self, &name, options, place, hangup.clone()).await?;
+                return Ok(code(&hangup));
+            }
+            match self.clone().run_here(Some(name.clone()), options, place, hangup.clone()).await {
+                // Another process has begun to run it: it is the one to attach to, unless it has ended by now.
+                Err(fault) if store::is_lease_taken(&fault) => given = name,
                 done => return done,
             }
         }
-        attached::run(self, &chosen.name, options, place, hangup.clone()).await?;
-        Ok(code(&hangup))
     }
 
     /// Runs the session in this process: the chosen one, the one that the options name, or a new one.
@@ -151,26 +153,19 @@ impl Chat {
 
     /// Runs the chat line by line.
     async fn run_in_lines(mut self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let Some(given) = self.attach.take() else { return lines::run(self, options, None, place).await };
-        let Some(Chosen { name, is_open }) = choose(&given, options, place, None).await? else {
-            return Ok(ExitCode::SUCCESS);
-        };
-        if !is_open {
+        let Some(mut given) = self.attach.take() else { return lines::run(self, options, None, place).await };
+        loop {
+            let chosen = choose(&given, options, place, None).await?;
+            let Some(Chosen { name, is_open }) = chosen else { return Ok(ExitCode::SUCCESS) };
+            if is_open {
+                return attached::run_lines(self, &name, options, place).await;
+            }
             match lines::run(self.clone(), options, Some(name.clone()), place).await {
-                Err(_) if was_taken(&name, options, place) => {}
+                Err(fault) if store::is_lease_taken(&fault) => given = name,
                 done => return done,
             }
         }
-        attached::run_lines(self, &name, options, place).await
     }
-}
-
-/// Returns whether another process has begun to run a session that nobody ran: the one to attach to then.
-fn was_taken(name: &str, options: &Options, place: &Place) -> bool {
-    let Ok(opened) = options.open(place) else { return false };
-    let holder = opened.runtime.store().transcripts().holder(name);
-    close(&opened.runtime);
-    holder.is_ok_and(|it| it.is_some())
 }
 
 fn code(hangup: &CancellationToken) -> ExitCode {
