@@ -43,20 +43,25 @@ impl Writing {
         self.rows.push_back(OnItsWay { rows, claim, written: Some(Mutex::new(written)) });
     }
 
-    /// Waits until all rows are on the disk. Can be dropped and called again; a row that failed is then tried
-    /// again.
+    /// Waits until all rows are on the disk. Can be dropped and called again. Each row that failed is tried again, once in each
+    /// call.
     ///
     /// # Errors
     /// When a row can't be written.
     pub(super) async fn done(&mut self) -> Result<(), Fault> {
         while let Some(row) = self.rows.front_mut() {
             let (store, session) = (&self.store, &self.session);
+            // One that was queued earlier may have failed for a cause that is gone by now.
+            let was_queued = row.written.is_some();
             let written = row.written.get_or_insert_with(|| {
                 let again: OnDisk = Box::pin(store.add_rows(session, row.rows.clone(), row.claim.clone()));
                 Mutex::new(again)
             });
             if let Err(fault) = written.get_mut().as_mut().await {
                 row.written = None;
+                if was_queued {
+                    continue;
+                }
                 return Err(fault);
             }
             self.rows.pop_front();
