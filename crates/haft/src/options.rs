@@ -66,7 +66,7 @@ pub enum SandboxArg {
 pub enum ApproveArg {
     /// Ask, if there is somebody to ask; otherwise deny
     Ask,
-    /// The same, and ask before each change of a file, showing its diff
+    /// The same, and ask before each change by a file tool, showing its diff
     AskEdits,
     /// Allow without asking; addresses that are not public and unknown SSH hosts stay refused
     Auto,

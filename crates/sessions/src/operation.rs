@@ -152,7 +152,14 @@ impl Prompt {
 impl Operation {
     /// Returns whether it is done at once, also while a turn goes on.
     pub(crate) fn is_immediate(&self) -> bool {
-        matches!(self, Self::Cancel { .. } | Self::Approve { .. } | Self::Answer { .. })
+        matches!(
+            self,
+            Self::Cancel { .. }
+                | Self::Approve { .. }
+                | Self::Answer { .. }
+                | Self::Rename { .. }
+                | Self::Archive { .. }
+        )
     }
 
     /// Returns whether it may be repeated if nobody knows whether it was done.

@@ -28,6 +28,7 @@ use crate::{
     fault::Outcome,
     hub::{Attendance, Hub},
     log::Log,
+    opener::Records,
     operation::Operation,
     unfinished::Unfinished,
     watcher::{Feed, Watcher},
@@ -56,6 +57,7 @@ pub struct Prepared {
     owned: Arc<Owned>,
     socket: Option<String>,
     by: String,
+    records: Option<Arc<dyn Records>>,
 }
 
 /// A session that this process owns, for the loop that runs its agent. Close it before the agent is dropped.
@@ -76,6 +78,7 @@ pub(crate) struct Core {
     hub: Arc<Hub>,
     epoch: u64,
     by: String,
+    records: Option<Arc<dyn Records>>,
     inbox: mpsc::UnboundedSender<Pending>,
     waiting: AtomicUsize,
     running: Mutex<Option<Running>>,
@@ -143,10 +146,16 @@ impl Owned {
 }
 
 impl Prepared {
-    pub(crate) fn new(feed: &Arc<Feed>, owned: &Arc<Owned>, socket: Option<String>, by: &str) -> Self {
+    pub(crate) fn new(
+        feed: &Arc<Feed>,
+        owned: &Arc<Owned>,
+        socket: Option<String>,
+        by: &str,
+        records: Option<Arc<dyn Records>>,
+    ) -> Self {
         let log = Log::new(feed.store(), feed.session(), feed.head().clone());
         let hub = Hub::new(&log);
-        Self { feed: feed.clone(), log, hub, owned: owned.clone(), socket, by: by.to_owned() }
+        Self { feed: feed.clone(), log, hub, owned: owned.clone(), socket, by: by.to_owned(), records }
     }
 
     /// The session's name.
@@ -205,6 +214,7 @@ impl Prepared {
             hub: self.hub,
             epoch,
             by: self.by,
+            records: self.records,
             inbox,
             waiting: AtomicUsize::new(0),
             running: Mutex::default(),

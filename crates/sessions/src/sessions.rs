@@ -104,7 +104,7 @@ impl Sessions {
     pub fn prepare(&self, session: &str) -> Prepared {
         let (socket, feed) = (self.serve(), self.feed(session));
         self.follow(&feed);
-        Prepared::new(&feed, &self.inner.owned, socket, &self.inner.by)
+        Prepared::new(&feed, &self.inner.owned, socket, &self.inner.by, self.inner.records.clone())
     }
 
     /// Opens a session, new or not: attaches to it where it runs, and runs it here where it does not. `who` is named in what

@@ -73,7 +73,8 @@ impl Store {
 /// A line of `said d` whose conversation was not deleted.
 const IS_LISTED: &str = "d.session NOT IN (SELECT session FROM conversations WHERE deleted_ms IS NOT NULL)";
 
-/// Returns the query for the columns of each conversation that a person took part in; `?1` is [`FIRST`].
+/// Returns the query for the columns of each conversation that a person took part in. It is used when something is said in it,
+/// not when somebody looks at it; `?1` is [`FIRST`].
 fn select(more: &str) -> String {
     select_where("turns > 0", more)
 }
@@ -82,7 +83,9 @@ fn select(more: &str) -> String {
 fn select_where(what: &str, more: &str) -> String {
     format!(
         "SELECT id, created_ms, used_ms, first, turns, title, archived_ms, forked_from, forked_at FROM (
-           SELECT s.id, s.created_ms, s.used_ms, c.title, c.archived_ms, c.forked_from, c.forked_at,
+           SELECT s.id, s.created_ms, max(s.created_ms, coalesce(
+               (SELECT t.at_ms FROM transcript t WHERE t.session = s.id AND t.buffer = 'messages' ORDER BY t.number DESC LIMIT 1),
+               s.used_ms)) AS used_ms, c.title, c.archived_ms, c.forked_from, c.forked_at,
              (SELECT substr(d.text, 1, ?1) FROM said d
               WHERE d.session = s.id AND d.who IN ('person', 'model') AND {STANDS}
               ORDER BY d.who <> 'person', d.place LIMIT 1) AS first,

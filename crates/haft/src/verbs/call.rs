@@ -2,18 +2,19 @@
 
 use std::{
     io::{BufRead, Read},
+    path::Path,
     process::ExitCode,
 };
 
 use clap::Args;
-use kit::{Body, Fault, Kind, Part};
+use kit::{Body, Fault, Kind, Part, services::NotLoaded};
 use runtime::{Answer, Arguments, Session};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio_util::sync::CancellationToken;
 
-use super::{FAULT, SHELL_SESSION, finish, manual::needs_agent, report_ignored, strict::Strict};
+use super::{FAULT, SHELL_SESSION, finish, in_short, manual::needs_agent, report_ignored, strict::Strict};
 use crate::{
     Options, Place,
     ask::{self, approver},
@@ -114,6 +115,12 @@ impl Call {
         let answer = called(with, &tool, Arguments::Raw(arguments)).await;
         if let Some(line) = with.session.runtime().plugins().lapsed_of(&tool) {
             print::err(&format!("haft: {line}"));
+        }
+        for failure in with.session.catalog().failed().iter().filter(|it| it.older_serves) {
+            let (file, why, older_serves) = (failure.tool.clone(), failure.why.clone(), true);
+            if Path::new(&file).file_stem().is_some_and(|it| it == tool.as_str()) {
+                print::err(&format!("haft: {}", in_short(&NotLoaded { file, why, older_serves })));
+            }
         }
         match self.json {
             true => print::json(&whole(&tool, &answer)),

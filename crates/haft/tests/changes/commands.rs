@@ -46,6 +46,21 @@ fn undo_goes_through_edits_and_commands_from_the_newest() {
 }
 
 #[test]
+fn undo_passes_over_a_command_that_only_filled_a_cache() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("calc.py", "one\n");
+    test_ws.call("edit", &json!({"path": "calc.py", "edits": [{"old": "one", "new": "two"}]})).must("ok");
+    let cache = shell(
+        &test_ws,
+        "mkdir -p tests/__pycache__ && echo x > tests/__pycache__/t.1 && mv tests/__pycache__/t.1 tests/__pycache__/t.pyc",
+    );
+    let undone = test_ws.run(&["undo"]);
+    assert!(undone.code == 0 && test_ws.text("calc.py") == "one\n", "{undone:?}");
+    let undone = test_ws.run(&["undo", "--call", &cache]);
+    assert!(undone.code == 0 && !test_ws.at("tests/__pycache__/t.pyc").exists(), "{undone:?}");
+}
+
+#[test]
 fn a_change_by_a_person_after_a_command_stays_and_the_next_call_is_named() {
     let test_ws = TestWorkspace::new();
     test_ws.put("a", "one\n");

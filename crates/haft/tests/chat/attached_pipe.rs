@@ -103,3 +103,17 @@ fn pipes_that_attach_at_once_to_a_session_that_nobody_runs_all_take_part() {
         assert_eq!(shown.matches(line).count(), 1, "{line}: {shown}");
     }
 }
+
+#[test]
+fn pipe_without_input_asks_the_model_for_nothing_in_a_session_whose_last_turn_failed() {
+    let stage = Stage::new((80, 24), true);
+    let script = stage.test_ws.base().join("script");
+    let model = format!("script:{}", script.display());
+    std::fs::write(&script, "{\"fault\": \"auth\"}\n").unwrap();
+    let ran = stage.test_ws.run(&["run", "--model", &model, "a task"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    std::fs::write(&script, says("Nobody asked.")).unwrap();
+    let ran = stage.test_ws.run(&["chat", "--attach", "latest"]);
+    assert!(ran.code == 0 && ran.out.is_empty(), "{ran:?}");
+    assert!(ran.err.contains("> a task"), "{ran:?}");
+}

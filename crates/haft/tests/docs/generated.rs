@@ -291,7 +291,8 @@ const ABOUT_CLI: &str = "\
 
 Every command and option, as `haft COMMAND --help` prints it.
 
-Exit codes: 0 done, 1 fault (a call failed, a limit was reached), 2 wrong usage, 130 stopped by Ctrl-C.
+Exit codes: 0 done, 1 fault (a call failed, a limit was reached), 2 wrong usage, 130 stopped by Ctrl-C. A command that ends with
+an error is a call that worked: `haft call shell` then exits with 0, and its answer (`--json`) has the exit code.
 
 | variable | meaning |
 |---|---|

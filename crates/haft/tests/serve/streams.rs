@@ -199,3 +199,20 @@ fn session_is_renamed_archived_forked_rewound_and_deleted() {
     // A field that is unknown was misspelt.
     served.does(400, "POST /api/v1/sessions", &json!({"promt": 1}));
 }
+
+#[test]
+fn session_is_named_and_archived_while_its_turn_goes_on() {
+    let stage = Stage::new(&[json!({"say": "Slow", "end_ms": 600_000})]);
+    let served = stage.serve();
+    let session = served.begin("go");
+    let mut stream = served.watch(&session, 0);
+    stream.until(|row| row.kind() == "text");
+    let change = format!("PATCH /api/v1/sessions/{session}");
+    let changed = served.does(200, &change, &json!({"title": "Named", "archived": true}));
+    assert_eq!(changed["title"], "Named", "{changed}");
+    let rows = stream.until(|row| row.kind() == "archived");
+    assert!(rows.iter().any(|row| row.kind() == "renamed"), "{rows:?}");
+    served.does(200, &format!("POST /api/v1/sessions/{session}/cancel"), &json!({}));
+    let end = stream.until(|row| row.kind() == "turn_ended");
+    assert_eq!(end.last().unwrap().event["ended"], "cancelled");
+}

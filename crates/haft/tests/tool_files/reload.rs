@@ -73,6 +73,10 @@ fn a_broken_file_keeps_its_last_good_version_and_the_report_says_why() {
         "good",
         "in a process that never saw the good one"
     );
+    let ran = test_ws.run(&["call", "tool"]);
+    assert!(ran.out.contains("good") && ran.err.contains("its last good version stays in use"), "{ran:?}");
+    let ran = test_ws.run(&["call", "other"]);
+    assert!(!ran.err.contains("last good version"), "only who calls it is told: {ran:?}");
     assert_eq!(test_ws.call("other", &json!({})).must("ok").text(), "other");
     put(&tools, "tool", "return 'better'");
     assert_eq!(test_ws.call("tool", &json!({})).must("ok").text(), "better");

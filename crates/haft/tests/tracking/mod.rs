@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use kit::tracking::{BeforeImage, Node, Record};
 use serde_json::json;
 
-use crate::support::TestWorkspace;
+use crate::support::{TestWorkspace, run};
 
 /// Returns the folder of a call's log.
 fn folder(test_ws: &TestWorkspace, call: &str) -> std::path::PathBuf {
@@ -263,4 +263,27 @@ fn attributes_are_in_the_log_where_an_image_lacks_them() {
             "1 attributes changed",
         ]
     );
+}
+
+#[test]
+fn many_long_copies_at_once_stop_no_command_and_are_all_undone() {
+    let test_ws = TestWorkspace::new();
+    let names: Vec<String> = (0..6).map(|it| format!("big{it}")).collect();
+    names.iter().for_each(|it| test_ws.put(it, "as it was\n"));
+    let writers = "for i in 0 1 2 3 4 5; do (echo x > big$i) & done; for i in $(seq 40); do (echo $i > new$i) & done; wait";
+    let calls = [("shell", json!({"command": writers})), ("shell", json!({"command": "echo y > other"}))];
+    let mut haft = test_ws.haft(&["call", "--json", "--batch", "-"]);
+    haft.env("HAFT_BREAK", "fast-copies");
+    let lines: String =
+        calls.iter().map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments}).to_string() + "\n").collect();
+    let ran = run(&mut haft, &lines);
+    assert!(ran.code == 0 && test_ws.text("other") == "y\n", "{ran:?}");
+    assert_eq!((test_ws.text("big3").as_str(), test_ws.text("new40").as_str()), ("x\n", "40\n"));
+    for _ in 0..2 {
+        test_ws.call("undo", &json!({})).must("ok");
+    }
+    for name in names {
+        assert_eq!(test_ws.text(&name), "as it was\n", "{name}");
+    }
+    assert!(!test_ws.at("new40").exists() && !test_ws.at("other").exists());
 }

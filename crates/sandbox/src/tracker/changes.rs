@@ -9,7 +9,7 @@ use std::{
 
 use kit::tracking::{BeforeImage, Metadata, Node, Reason};
 use parking_lot::Mutex;
-use rustix::fs::{FileType, RenameFlags, Stat, fstat, readlinkat};
+use rustix::fs::{FileType, RenameFlags, Stat, fstat, fstatfs, readlinkat};
 
 use super::{
     calls::Change,
@@ -152,6 +152,12 @@ fn look(looking: &Looking<'_>, change: Change) -> Result<Subject, Trouble> {
     })
 }
 
+/// Returns whether a file of several names may get another inode number there at its first change: overlayfs copies it from its
+/// lower layer then.
+fn changes_numbers(place: &Place) -> bool {
+    fstatfs(&place.folder).is_ok_and(|it| it.f_type == libc::OVERLAYFS_SUPER_MAGIC)
+}
+
 fn is_to_another_folder(source: &Found, target: &Found) -> bool {
     match (source, target) {
         (Found::Name(from, _), Found::Name(to, _)) => from.folder_path != to.folder_path,
@@ -217,6 +223,10 @@ impl Recording<'_> {
             Subject::Named { file: (place, there), name } => {
                 if self.log.level(&place.path()) < Some(Level::Whole) {
                     self.log.named.insert(identity(there), place.clone());
+                }
+                // What is written through the new name could not be told to be this file's.
+                if there.st_nlink > 1 && changes_numbers(place) {
+                    self.written(place, there, false, false)?;
                 }
                 self.created(name);
             }

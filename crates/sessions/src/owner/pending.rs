@@ -8,7 +8,9 @@ use tokio::sync::watch;
 
 use super::Core;
 use crate::{
+    event::Event,
     fault::{Failure, Outcome},
+    opener::records,
     operation::Operation,
 };
 
@@ -139,9 +141,27 @@ impl Pending {
                 .map(|()| json!({"decision": decision, "by": by})),
             Operation::Answer { id, text } => hub.reply(id, text.clone(), by).map(|()| json!({"by": by})),
             Operation::Cancel { prompt } => Ok(json!({"cancelled": self.core.cancel(prompt.as_deref())})),
+            Operation::Rename { title } => self.keep(Event::Renamed { title: title.clone() }).await,
+            Operation::Archive { archived } => self.keep(Event::Archived { archived: *archived }).await,
             other => Err(Fault::bug(format!("{other:?} needs the agent"))),
         };
         self.finish(result).await;
+    }
+}
+
+impl Pending {
+    /// Keeps a title or an archiving, and adds its event.
+    async fn keep(&self, event: Event) -> Result<Value, Fault> {
+        let records = records(self.core.records.as_ref())?.clone();
+        let (session, kept) = (self.core.feed.session().to_owned(), event.clone());
+        let keeping = tokio::task::spawn_blocking(move || match &kept {
+            Event::Renamed { title } => records.rename(&session, title),
+            Event::Archived { archived } => records.archive(&session, *archived),
+            _ => Ok(()),
+        });
+        keeping.await.map_err(|error| Fault::bug(format!("a title was not kept: {error}")))??;
+        self.core.log.add(event);
+        Ok(Value::Null)
     }
 }
 

@@ -54,12 +54,12 @@ impl Landed {
         } else {
             new
         };
-        if let Some(last) = files.iter_mut().rfind(|it| it.path == new.path)
-            && last.after == new.before
-        {
-            last.after = new.after;
-        } else if files.len() < FILES {
-            files.push(new);
+        match files.iter_mut().rfind(|it| it.path == new.path) {
+            Some(last) if last.after == new.before => last.after = new.after,
+            // An undo of a command reports what it did, and the log of its own changes has the same.
+            Some(last) if (&last.before, &last.after) == (&new.before, &new.after) => {}
+            _ if files.len() < FILES => files.push(new),
+            _ => {}
         }
     }
 }
@@ -94,6 +94,16 @@ mod tests {
         add(&landed, "a", Some("22"), Some("333"));
         assert_eq!(told(&landed), [("a".to_owned(), 1, 3), ("b".to_owned(), 0, 1)]);
         assert_eq!(told(&landed), []);
+    }
+
+    #[test]
+    fn a_change_that_is_reported_twice_is_one() {
+        let landed = Landed::default();
+        for _ in 0..2 {
+            add(&landed, "a", None, Some("1"));
+            add(&landed, "b", Some("1"), None);
+        }
+        assert_eq!(told(&landed), [("a".to_owned(), 0, 1), ("b".to_owned(), 1, 0)]);
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::{
 
 /// Maximum number of files of a call that are shown one by one; beyond it, sums by folder follow.
 const SHOWN: usize = 200;
+/// Folders of caches that a run of a program or of its tests fills.
+const CACHES: [&str; 4] = ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
 /// Maximum number of names in one line about a call.
 const NAMED: usize = 4;
 
@@ -143,25 +145,31 @@ impl Tracked {
         Ok(format!("{}{list}", words.join(", ")))
     }
 
-    /// Returns whether a call changed nothing but git's index, as `git status` does when it refreshes it.
+    /// Returns whether a call changed only what nobody thinks of as a change: git's index, which `git status` refreshes, and
+    /// caches that running a program or a test leaves behind.
     ///
     /// # Errors
     /// When the logs can't be read.
-    pub(crate) fn is_index_alone(&self, call: &str) -> Result<bool, Fault> {
+    pub(crate) fn is_incidental(&self, call: &str) -> Result<bool, Fault> {
         let Some(fold) = self.fold(call)? else { return Ok(false) };
         let settled = self.settled(call)?.unwrap_or_default();
-        let mut is_index = false;
+        let is_in_cache = |it: &Path| it.iter().any(|name| CACHES.iter().any(|cache| name == *cache));
+        let is_beside = |from: &Path, to: &Path| is_in_cache(from) && is_in_cache(to) || to.ends_with(".git/index");
+        if !fold.moved().iter().all(|(from, to)| is_beside(from, to)) {
+            return Ok(false);
+        }
+        let mut is_incidental = false;
         for (number, entry) in fold.entries.iter().enumerate() {
             let left = settled.left.get(number).cloned().unwrap_or_default();
             if left.node.is_none() || Change::of(entry, &left).is_some() {
                 let path = fold.present(&entry.path, entry.segment);
-                if !entry.git || !path.ends_with(".git/index") {
+                if !(entry.git && path.ends_with(".git/index") || is_in_cache(&path)) {
                     return Ok(false);
                 }
-                is_index = true;
+                is_incidental = true;
             }
         }
-        Ok(is_index)
+        Ok(is_incidental)
     }
 
     fn version(

@@ -59,7 +59,7 @@ impl CallUndo {
                 };
                 let mut command = None;
                 for call in tracked.open_calls(session.as_deref())? {
-                    if call.depth % 2 == 0 && !tracked.is_index_alone(&call.call)? {
+                    if call.depth % 2 == 0 && !tracked.is_incidental(&call.call)? {
                         command = Some(call);
                         break;
                     }

@@ -115,6 +115,7 @@ impl<F: Face> Conversation<F> {
 
     /// Handles input until the person leaves.
     pub(super) async fn talk(&mut self) {
+        let mut has_input = false;
         loop {
             let next = tokio::select! {
                 biased;
@@ -124,7 +125,10 @@ impl<F: Face> Conversation<F> {
             };
             let entry = match next {
                 Next::Input(PromptInput::Line(entry)) => entry,
-                Next::Input(PromptInput::End) if self.face.waits_at_end() => return self.settle().await,
+                // Who only looks asks the model for nothing.
+                Next::Input(PromptInput::End) if self.face.waits_at_end() && has_input => {
+                    return self.settle().await;
+                }
                 Next::Input(PromptInput::End) => return,
                 // Nothing runs while it is this terminal's turn.
                 Next::Input(PromptInput::Stop) => continue,
@@ -140,6 +144,7 @@ impl<F: Face> Conversation<F> {
                     continue;
                 }
             };
+            has_input = true;
             let all = All::read(&self.factory.opened);
             let names: Vec<String> = all.own.iter().map(|it| it.name().to_owned()).collect();
             match meant(&entry.text, &names) {
