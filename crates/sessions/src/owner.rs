@@ -432,6 +432,11 @@ impl Core {
         operation: Operation,
     ) -> Result<Result<Value, Fault>, GivenUp> {
         match note(&self.store, self.session(), key, by, &operation).await {
+            // What can't be written down, as on a full disk, can still be stopped.
+            Err(fault) if fault.kind == Kind::Unavailable => match operation {
+                Operation::Cancel { prompt } => Ok(Ok(json!({"cancelled": self.cancel(prompt.as_deref())}))),
+                _ => Ok(Err(fault)),
+            },
             Err(fault) => Ok(Err(fault)),
             Ok(Some(result)) => Ok(result),
             Ok(None) => {

@@ -173,17 +173,31 @@ impl Operations {
         self.store.read(move |database| get(database, &session, &key))
     }
 
-    /// The newest operation of this key that this requester asked for, whatever its session. Blocks.
+    /// The newest operation of this key that this requester asked for, whatever its session, and whether it is one of these.
+    /// Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
-    pub fn by_requester(&self, key: &str, by: &str) -> Result<Option<Operation>, Fault> {
-        let (key, by) = (key.to_owned(), by.to_owned());
+    pub fn by_requester(
+        &self,
+        key: &str,
+        by: &str,
+        bodies: Vec<Value>,
+    ) -> Result<Option<(Operation, bool)>, Fault> {
+        let (key, by, stamp) = (key.to_owned(), by.to_owned(), self.store.stamp());
+        let hashes: Vec<Vec<u8>> = bodies
+            .into_iter()
+            .map(|mut body| {
+                mask(&mut body, &stamp.secrets, &KINDS);
+                blake3::hash(body.to_string().as_bytes()).as_bytes().to_vec()
+            })
+            .collect();
         self.store.read(move |database| {
             let sql = format!(
-                "SELECT {COLUMNS} FROM operations WHERE key = ?1 AND by = ?2 ORDER BY id DESC LIMIT 1"
+                "SELECT {COLUMNS}, hash FROM operations WHERE key = ?1 AND by = ?2 ORDER BY id DESC LIMIT 1"
             );
-            database.prepare_cached(&sql)?.query_row(params![key, by], operation).optional()
+            let found = |row: &Row<'_>| Ok((operation(row)?, hashes.contains(&row.get::<_, Vec<u8>>(7)?)));
+            database.prepare_cached(&sql)?.query_row(params![key, by], found).optional()
         })
     }
 

@@ -184,13 +184,31 @@ export class Fold {
       agent.texts.set(item, entry);
     }
     entry.text = row.whole ? text : entry.text + text;
-    if (row.md && entry.blocks) {
-      entry.blocks.length = Math.min(entry.blocks.length, row.md.keep);
-      entry.kept = Math.min(entry.kept ?? 0, row.md.keep);
-      entry.blocks.push(...row.md.blocks);
+    this.show(entry, row.md);
+    if (!agent.path) this.doing = kind === 'text' ? 'answering' : 'thinking';
+  }
+
+  /**
+   * Takes the Markdown of the end of a text, of which no more came for a moment.
+   * @param {{agent: string, item: number, md: Row['md']}} rest
+   */
+  markdown(rest) {
+    const entry = this.agents.get(rest.agent)?.texts.get(rest.item);
+    if (entry) this.show(entry, rest.md);
+  }
+
+  /**
+   * Shows a change of a text's blocks.
+   * @param {Entry} entry
+   * @param {Row['md']} md
+   */
+  show(entry, md) {
+    if (md && entry.blocks) {
+      entry.blocks.length = Math.min(entry.blocks.length, md.keep);
+      entry.kept = Math.min(entry.kept ?? 0, md.keep);
+      entry.blocks.push(...md.blocks);
     }
     this.mark(entry);
-    if (!agent.path) this.doing = kind === 'text' ? 'answering' : 'thinking';
   }
 
   /**

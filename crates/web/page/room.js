@@ -92,6 +92,8 @@ export class Room {
     if (name === 'message') {
       this.fold.add(data);
       if (!this.ready) return;
+    } else if (name === 'md') {
+      this.fold.markdown(data);
     } else if (name === 'ready') {
       this.ready = true;
       this.known = data.head;

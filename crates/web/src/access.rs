@@ -29,7 +29,7 @@ const CODES: usize = 32;
 /// How long a sign-in lasts.
 pub(crate) const SIGN_IN: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// So many sign-ins of one name are kept; the oldest go. Nobody's sign-ins end another person's.
+/// So many sign-ins by one token, or by codes for one name, are kept; the oldest go. Nobody's sign-ins end another person's.
 const SIGN_INS: usize = 32;
 
 /// So many tokens and so many shares there can be.
@@ -174,10 +174,12 @@ impl Access {
         let (hash, made_ms, until_ms) = (hash_of(&cookie), now_ms(), after(SIGN_IN));
         let key = Key { name: name.clone(), role, hash, made_ms, until_ms, token };
         self.change(|kept| {
-            let of_name = kept.sign_ins.iter().filter(|it| it.name == key.name).count();
-            let mut more = (of_name + 1).saturating_sub(SIGN_INS);
+            // A code may be made out to the name of a token.
+            let is_alike = |it: &Key| it.name == key.name && it.token == key.token;
+            let alike = kept.sign_ins.iter().filter(|it| is_alike(it)).count();
+            let mut more = (alike + 1).saturating_sub(SIGN_INS);
             kept.sign_ins.retain(|it| {
-                let goes = more > 0 && it.name == key.name;
+                let goes = more > 0 && is_alike(it);
                 more -= usize::from(goes);
                 !goes
             });

@@ -21,6 +21,9 @@ use crate::{
 /// The longest JSON of a request, in bytes: a prompt has pictures.
 const LONGEST: usize = 16 << 20;
 
+/// The longest idempotency key, in bytes.
+const LONGEST_KEY: usize = 96;
+
 /// The interval between looks whether a stream's reader still has access.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -142,11 +145,14 @@ impl Call {
 
     /// Returns the idempotency key of the request, if it has one.
     pub(crate) fn given_key(&self) -> Result<Option<&str>, Fault> {
-        match self.header(HeaderName::from_static("idempotency-key")) {
-            Some("") => Err(Fault::bad_args("the `Idempotency-Key` is empty")
-                .next("Send another one with each new request, or none.")),
-            key => Ok(key),
-        }
+        let Some(given) = self.head.headers.get(HeaderName::from_static("idempotency-key")) else {
+            return Ok(None);
+        };
+        let is_key = |it: &&str| (1..=LONGEST_KEY).contains(&it.len());
+        given.to_str().ok().filter(is_key).map(Some).ok_or_else(|| {
+            Fault::bad_args(format!("an `Idempotency-Key` has 1 to {LONGEST_KEY} ASCII characters"))
+                .next("Make up a new random one for each new request, or send none.")
+        })
     }
 }
 

@@ -36,6 +36,12 @@ struct Growing {
     may_be_older: bool,
 }
 
+impl Growing {
+    fn lags(&self) -> bool {
+        !self.is_reasoning && self.shown.as_ref().is_some_and(|it| it.length < self.text.len())
+    }
+}
+
 /// The Markdown of a text that a watcher has.
 #[derive(Default)]
 struct Shown {
@@ -49,13 +55,15 @@ struct Shown {
 
 impl Shown {
     /// Shows more of a text that only grew. Returns the change, if it is time for one: each piece of a long block would render
-    /// and send all of the block again, so it waits until there is some more. The row that takes the place of the pieces has
-    /// the rest.
+    /// and send all of the block again, so it waits until there is some more. [`Renderer::rest`] has what is left in the end.
     fn more(&mut self, text: &str) -> Option<Value> {
+        let tail = text.len().saturating_sub(self.from);
+        (text.len().saturating_sub(self.length) >= tail / 64).then(|| self.all(text))
+    }
+
+    /// Shows all of a text that only grew. Returns the change.
+    fn all(&mut self, text: &str) -> Value {
         let tail = text.get(self.from..).unwrap_or_default();
-        if text.len().saturating_sub(self.length) < tail.len() / 64 {
-            return None;
-        }
         let (blocks, last) = markdown::blocks_and_last(tail);
         let earlier = self.blocks.get(self.settled..).unwrap_or_default();
         let keep = self.settled + same(earlier, &blocks);
@@ -65,7 +73,7 @@ impl Shown {
         self.settled += last.number;
         self.from += last.at;
         self.length = text.len();
-        Some(change)
+        change
     }
 }
 
@@ -130,6 +138,32 @@ impl Renderer {
         growing.text.push_str(text);
         growing.pieces.push((row.seq, growing.text.len()));
         growing
+    }
+
+    /// Returns whether the watcher lacks the Markdown of the end of a text.
+    pub(crate) fn has_rest(&self) -> bool {
+        self.growing.values().any(Growing::lags)
+    }
+
+    /// Returns the Markdown that the watcher lacks: for each text its agent, its number and the change.
+    pub(crate) fn rest(&mut self) -> Vec<Value> {
+        let lagging = self.growing.iter_mut().filter(|it| it.1.lags());
+        lagging
+            .filter_map(|(agent, it)| {
+                let md = it.shown.as_mut()?.all(&it.text);
+                Some(json!({"agent": agent, "item": it.item, "md": md}))
+            })
+            .collect()
+    }
+
+    /// Adds the Markdown that rows lack to the last row of each text.
+    pub(crate) fn finish(&mut self, rows: &mut [Value]) {
+        for rest in self.rest() {
+            let of_text = |it: &&mut Value| it.get("item") == rest.get("item");
+            if let Some(fields) = rows.iter_mut().rfind(of_text).and_then(Value::as_object_mut) {
+                fields.insert("md".to_owned(), rest.get("md").cloned().unwrap_or_default());
+            }
+        }
     }
 
     /// Returns a row as JSON.
@@ -336,5 +370,11 @@ mod tests {
             sent += row.get("md").map_or(0, |it| it.to_string().len());
         }
         assert!(sent < 80 * 11 * 4_000, "{sent} bytes for a block of {} bytes", 11 * 4_000);
+        let mut rows = [renderer.row(&row(4_000, 4_000, text("last();")))];
+        assert!(renderer.has_rest() && rows[0].get("md").is_none());
+        renderer.finish(&mut rows);
+        assert!(!renderer.has_rest());
+        let code = rows[0].pointer("/md/blocks/0/s").and_then(Value::as_str).unwrap_or_default();
+        assert!(code.ends_with("let a = 1;\nlast();"), "{}", code.len());
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::{
     sync::mpsc,
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
 use crate::{
@@ -24,6 +24,9 @@ const BEAT: Duration = Duration::from_secs(15);
 
 /// The interval between reads of the list of all sessions, while somebody watches it.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// How long no row comes before the Markdown of the end of a text is sent.
+const REST: Duration = Duration::from_millis(200);
 
 /// Rows are sent together up to this size, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -108,6 +111,7 @@ async fn write_rows(
             continue;
         }
         tokio::select! {
+            biased;
             row = watcher.next() => match row {
                 Ok(row) => {
                     if sender.send(sent(row.seq, &renderer.row(&row)).into()).await.is_err() {
@@ -116,6 +120,12 @@ async fn write_rows(
                 }
                 Err(fault) => return failed(sender, &fault).await,
             },
+            () = sleep(REST), if renderer.has_rest() => {
+                let rest: String = renderer.rest().iter().map(|it| named("md", it)).collect();
+                if sender.send(rest.into()).await.is_err() {
+                    return;
+                }
+            }
             _ = beat.tick() => {
                 let name = session.to_owned();
                 let store = workspace.runtime.store().clone();

@@ -85,6 +85,12 @@ impl Backend {
             Some(name) => self.kept(&opening.cwd, name)?,
         };
         if let Some(name) = name {
+            let open = self.open.lock().get(name).cloned();
+            if let Some(session) = open
+                && let Some(fault) = session.works().await
+            {
+                return Err(error_of(&fault));
+            }
             self.leave(name).await;
         }
         self.opened(opening.with(&kept), name, kept).await

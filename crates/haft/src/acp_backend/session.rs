@@ -8,7 +8,7 @@ use std::{
 };
 
 use agent::model::Usage;
-use kit::Fault;
+use kit::{Fault, Kind};
 use parking_lot::Mutex;
 use runtime::{Runtime, Session, Unattended};
 use sandbox::SandboxMode;
@@ -183,6 +183,14 @@ impl AcpSession {
     /// Returns the agent, if it runs in this process.
     pub(super) fn here(&self) -> Option<Arc<Here>> {
         self.shared.here()
+    }
+
+    /// Returns the error of opening this session once more, if a turn goes on in it here: that would stop it.
+    pub(super) async fn works(&self) -> Option<Fault> {
+        self.here()?;
+        self.handle.state().await.ok()?.turn?;
+        let what = format!("a turn goes on in the session `{}`, which is open on this connection", self.id);
+        Some(Fault::new(Kind::Unavailable, what).next("Wait for its end, or stop it with `session/cancel`."))
     }
 
     /// Returns the error of deleting this session, if another process runs it. Blocks.

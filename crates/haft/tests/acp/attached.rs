@@ -284,3 +284,40 @@ fn a_suspended_owner_is_named_and_its_session_goes_on_once_it_is_continued() {
     send(rustix::process::Signal::CONT);
     assert_eq!(other.says(&session, "three"), "end_turn");
 }
+
+#[test]
+fn a_cancellation_reaches_a_suspended_owner_once_it_is_continued() {
+    let script = [call("shell", json!({"command": "sleep 600; touch made"})), say("Never.")];
+    let test_ws = workspace(&script);
+    let owner = Client::start(&test_ws);
+    let session = owner.session(&test_ws);
+    let turn = owner.prompt(&session, "go");
+    owner.until(|it| it["params"]["update"]["status"] == "in_progress");
+    let other = Client::start(&test_ws);
+    load(&other, &test_ws, &session);
+    let process = rustix::process::Pid::from_raw(i32::try_from(owner.process()).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    other.notify("session/cancel", json!({"sessionId": session}));
+    // The next request is read after it.
+    other.ask("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).error();
+    let store = store::Store::open(&test_ws.state(), &test_ws.at("."), std::sync::Arc::new(kit::redact::Secrets::none()));
+    while store.operations().open(0).unwrap().iter().all(|it| !it.body.contains("cancel")) {
+        std::thread::yield_now();
+    }
+    rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
+    assert_eq!(turn.result()["stopReason"], "cancelled");
+}
+
+#[test]
+fn a_load_of_the_session_whose_turn_goes_on_here_is_refused_and_stops_nothing() {
+    let test_ws = workspace(&[json!({"say": "Slowly.", "chunks": 2, "chunk_ms": 400})]);
+    let client = Client::start(&test_ws);
+    let session = client.session(&test_ws);
+    let turn = client.prompt(&session, "go");
+    hears(&client, "agent_message_chunk", "Slo");
+    let params = json!({"sessionId": session, "cwd": test_ws.at(""), "mcpServers": []});
+    let error = client.ask("session/load", params.clone()).error();
+    assert!(error["message"].as_str().unwrap().contains("a turn goes on"), "{error}");
+    assert_eq!(turn.result()["stopReason"], "end_turn");
+    client.ask("session/load", params).result();
+}

@@ -1,8 +1,10 @@
 //! OpenAI's API: a client of it is a front end of haft.
 
+use std::io::Write as _;
+
 use serde_json::{Value, json};
 
-use super::support::{Served, Stage, token};
+use super::support::{Served, Stage, token, wait_for};
 
 /// Returns the JSON of each event of a stream.
 fn events(body: &str) -> Vec<Value> {
@@ -146,7 +148,43 @@ fn completion_asked_for_again_under_its_key_has_the_same_answer_and_is_one_turn(
         assert_eq!(answer["choices"][0]["message"]["content"], "Once.", "{answers:?}");
         assert_eq!(answer["id"], answers[0]["id"]);
     }
+    // Another request under the same key is refused, and begins nothing.
+    let other = json!({"model": "haft", "messages": [says("user", "other")]}).to_string();
+    for line in ["POST /v1/chat/completions", "POST /v1/responses"] {
+        let other = if line.ends_with("responses") { r#"{"model":"haft","input":"other"}"# } else { &other };
+        let reply = served.raw(line, &headers, other.as_bytes());
+        assert!(reply.status == 400 && reply.body.contains("belongs to another request"), "{reply:?}");
+    }
     let sessions = served.get("sessions");
     assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
     assert_eq!(sessions["sessions"][0]["turns"], 1);
+}
+
+#[test]
+fn completion_with_a_key_goes_on_when_its_client_leaves_and_one_without_is_stopped() {
+    for (key, ended) in [("Idempotency-Key: mine\r\n", "done"), ("", "cancelled")] {
+        let stage = Stage::new(&[json!({"say": "Once and for all.", "chunks": 4, "chunk_ms": 150})]);
+        let served = stage.serve();
+        let headers = format!("Authorization: Bearer {}\r\nContent-Type: application/json\r\n{key}", token("say"));
+        let body = json!({"model": "haft", "stream": true, "messages": [says("user", "first")]}).to_string();
+        let mut socket = served.connect();
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: {}\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+            served.address,
+            body.len()
+        );
+        socket.write_all(head.as_bytes()).unwrap();
+        let session = wait_for("the session", || {
+            served.get("sessions")["sessions"][0]["id"].as_str().map(str::to_owned)
+        });
+        let mut stream = served.watch(&session, 0);
+        stream.until(|row| row.kind() == "text");
+        drop(socket);
+        let end = stream.until(|row| row.kind() == "turn_ended");
+        assert_eq!(end.last().unwrap().event["ended"], ended, "{key}");
+        if !key.is_empty() {
+            let reply = served.raw("POST /v1/chat/completions", &headers, body.as_bytes());
+            assert!(reply.status == 200 && reply.body.contains("[DONE]"), "{reply:?}");
+        }
+    }
 }

@@ -72,7 +72,17 @@ impl Handle {
     pub async fn act(&self, key: &str, operation: Operation) -> Result<Value, Fault> {
         let (sessions, session) = (&self.sessions, self.session());
         loop {
-            match sessions.reach(session).await? {
+            let reached = match sessions.reach(session).await {
+                Ok(reached) => reached,
+                Err(fault) => {
+                    // A suspended owner stops its turn once it goes on: the request waits for it as a row.
+                    if matches!(operation, Operation::Cancel { .. }) && self.suspended().await?.is_some() {
+                        note(&sessions.inner.store, session, key, &self.who, &operation).await?;
+                    }
+                    return Err(fault);
+                }
+            };
+            match reached {
                 Reached::Here => {
                     let Some(core) = sessions.inner.owned.get(session) else { continue };
                     if let Ok(result) = core.act(key, &self.who, operation.clone()).await {
@@ -132,13 +142,18 @@ impl Handle {
         if let Some(state) = self.sessions.state_of(session).await? {
             return Ok(state);
         }
-        if let Some(owner) = self.sessions.owner_of(session).await?
-            && let Some(fault) = self.sessions.suspended(session, &owner).await
-        {
+        if let Some(fault) = self.suspended().await? {
             return Err(fault);
         }
         let what = format!("the process that runs the session `{session}` can't be reached");
         Err(Fault::new(kit::Kind::Unavailable, what))
+    }
+
+    /// Returns the error of asking the session's owner, if it is suspended.
+    async fn suspended(&self) -> Result<Option<Fault>, Fault> {
+        let session = self.session();
+        let Some(owner) = self.sessions.owner_of(session).await? else { return Ok(None) };
+        Ok(self.sessions.suspended(session, &owner).await)
     }
 
     /// Somebody at this handle can be asked, until what this gives is dropped.

@@ -26,7 +26,7 @@ impl Sessions {
         Some(Fault::new(Kind::Unavailable, what).next(next))
     }
 
-    /// Waits until the owner of a session is suspended, and stays so for a moment.
+    /// Waits until the owner of a session is suspended, and stays so for a moment. Returns the error of a request that it has.
     pub(super) async fn until_suspended(&self, session: &str) -> Fault {
         let mut before = None;
         loop {
@@ -37,7 +37,11 @@ impl Sessions {
                 None => None,
             };
             match (before, now) {
-                (Some(earlier), Some((epoch, fault))) if earlier == epoch => return fault,
+                (Some(earlier), Some((epoch, fault))) if earlier == epoch => {
+                    let next = fault.next.unwrap_or_default();
+                    let next = format!("{next} What it was asked for before is done then: don't send it again.");
+                    return Fault { next: Some(next), ..fault };
+                }
                 (_, now) => before = now.map(|it| it.0),
             }
         }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sessions::{Event, Handle, Operation};
 use store::{
+    Noted,
     changes::{DiffLimits, Version, Versions},
     journal::{Begun, Durability, Ended},
     undo::Scope,
@@ -101,8 +102,7 @@ pub(crate) async fn undo(mut call: Call) -> Done {
     }
     if let Some(file) = file {
         let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
-        let text = undo_file(&workspace, session, file).await?;
-        return Ok(Answer::ok(&json!({"text": text})));
+        return undo_file_once(&call, &workspace, session, file).await;
     }
     let (workspace, handle) = call.handle().await?;
     let key = call.key()?;
@@ -158,6 +158,29 @@ async fn undo_turn(workspace: &Workspace, handle: &Handle, key: &str, turn: u64)
         ));
     }
     Ok(texts.join("\n"))
+}
+
+/// Undoes the newest change of a file by the session, once for each idempotency key.
+async fn undo_file_once(call: &Call, workspace: &Arc<Workspace>, session: String, file: String) -> Done {
+    let (key, operations) = (call.key()?, workspace.runtime.store().operations());
+    let asked = json!({"operation": "undo_file", "file": file});
+    match operations.note(&session, &key, &call.who.name, asked).await? {
+        Noted::New => {}
+        Noted::Known(known) => {
+            let done = known.result.and_then(|it| serde_json::from_str::<Value>(&it).ok());
+            return done.map(|it| Answer::ok(&it)).ok_or_else(|| {
+                Problem::new(StatusCode::CONFLICT, "stale", "this undo was begun before, and may be done or not")
+                    .next("Look at the changes, and ask again under another key.")
+            });
+        }
+        Noted::Taken => {
+            return Err(Problem::bad(format!("the `Idempotency-Key` `{key}` belongs to another request"))
+                .next("Make up a new random key for each request."));
+        }
+    }
+    let done = json!({"text": undo_file(workspace, session.clone(), file).await?});
+    operations.finish(&session, &key, done.clone()).await?;
+    Ok(Answer::ok(&done))
 }
 
 /// Undoes the newest change of a file by the session, as a call of its own.

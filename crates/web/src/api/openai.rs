@@ -194,28 +194,27 @@ pub(crate) async fn chat(mut call: Call) -> Done {
     let mut all: Vec<Compared> = earlier.iter().map(compared).collect();
     let with_usage = stream_options.and_then(|it| it.include_usage).unwrap_or_default();
     let streams = stream.unwrap_or_default();
+    let mut next = Prompt::new(last.content.text());
+    next.attachments = last.content.pictures()?;
+    // For a session that has not heard the earlier messages.
+    let mut first = next.clone();
+    if !all.is_empty() {
+        let text: Vec<String> = all.iter().map(|(role, text, _)| format!("{role}:\n{text}")).collect();
+        let name = "the conversation so far".to_owned();
+        first.attachments.push(Attachment::Text { name, text: text.join("\n\n") });
+    }
     let server = call.server.clone();
     let beginning = if call.given_key()?.is_some() { Some(server.beginning.lock().await) } else { None };
-    if let Some(turn) = Turn::earlier(&call, &workspace).await? {
+    if let Some(turn) = Turn::earlier(&call, &workspace, &[next.clone(), first.clone()]).await? {
         drop(beginning);
         let session = turn.session().to_owned();
         let answering = Answering { call, workspace, session, model: name, said: all, turn };
         return if streams { Ok(answering.stream(with_usage)) } else { answering.whole().await };
     }
     let known = known(&call, &workspace, &hash(&call.who.name, &name, &all)).await?;
-    let mut prompt = Prompt::new(last.content.text());
-    prompt.attachments = last.content.pictures()?;
-    let session = match known {
-        Some(session) => session,
-        None => {
-            if !all.is_empty() {
-                let text: Vec<String> =
-                    all.iter().map(|(role, text, _)| format!("{role}:\n{text}")).collect();
-                let name = "the conversation so far".to_owned();
-                prompt.attachments.push(Attachment::Text { name, text: text.join("\n\n") });
-            }
-            new_session(&call, &workspace, profile).await?
-        }
+    let (session, prompt) = match known {
+        Some(session) => (session, next),
+        None => (new_session(&call, &workspace, profile).await?, first),
     };
     all.push(compared(last));
     let turn = Turn::begin(&call, &workspace, &session, prompt).await?;

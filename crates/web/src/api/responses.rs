@@ -49,28 +49,31 @@ pub(crate) async fn respond(mut call: Call) -> Done {
     let Asked { model: name, input, instructions, previous_response_id, stream } = call.json().await?;
     let (workspace, profile) = model(&call, &name).await?;
     let mut prompt = words(input)?;
-    let server = call.server.clone();
-    let beginning = if call.given_key()?.is_some() { Some(server.beginning.lock().await) } else { None };
-    if let Some(turn) = Turn::earlier(&call, &workspace).await? {
-        drop(beginning);
-        let id = format!("resp_{}.{}", turn.session(), turn.key);
-        let response = Response { id, model: name, created: now_ms() / 1000, previous: previous_response_id };
-        return if stream { Ok(streamed(call, response, turn)) } else { whole(&response, turn).await };
-    }
-    let (workspace, session) = match &previous_response_id {
+    let (workspace, previous) = match &previous_response_id {
         Some(id) => {
             let session = id.strip_prefix("resp_").and_then(|it| it.rsplit_once('.')).map(|it| it.0);
             let session = session.ok_or_else(|| Problem::missing(format!("there is no response `{id}`")))?;
             let workspace: Arc<Workspace> = call.server.workspaces.of_session(session, None).await?;
-            (workspace, session.to_owned())
+            (workspace, Some(session.to_owned()))
         }
         None => {
             if let Some(text) = instructions {
                 prompt.attachments.push(Attachment::Text { name: "instructions".to_owned(), text });
             }
-            let session = new_session(&call, &workspace, profile).await?;
-            (workspace, session)
+            (workspace, None)
         }
+    };
+    let server = call.server.clone();
+    let beginning = if call.given_key()?.is_some() { Some(server.beginning.lock().await) } else { None };
+    if let Some(turn) = Turn::earlier(&call, &workspace, std::slice::from_ref(&prompt)).await? {
+        drop(beginning);
+        let id = format!("resp_{}.{}", turn.session(), turn.key);
+        let response = Response { id, model: name, created: now_ms() / 1000, previous: previous_response_id };
+        return if stream { Ok(streamed(call, response, turn)) } else { whole(&response, turn).await };
+    }
+    let session = match previous {
+        Some(session) => session,
+        None => new_session(&call, &workspace, profile).await?,
     };
     let turn = Turn::begin(&call, &workspace, &session, prompt).await?;
     drop(beginning);

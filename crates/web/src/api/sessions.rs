@@ -158,7 +158,7 @@ pub(crate) async fn create(mut call: Call) -> Done {
     let key = call.key()?;
     let workspace = call.server.workspaces.of_id(asked.workspace.as_ref())?.clone();
     may_choose(&call, &workspace, asked.model.as_deref()).await?;
-    let session = named_by(&key, &workspace);
+    let session = named_by(&key, &call.who.name, &workspace);
     let handle = workspace.sessions.open(Some(&session), &call.who.name).await?;
     workspace.has_begun(&session);
     if let Some(name) = asked.model {
@@ -167,12 +167,13 @@ pub(crate) async fn create(mut call: Call) -> Done {
     if let Some(name) = asked.profile {
         handle.act(&format!("{key}.profile"), Operation::Profile { name: Some(name) }).await?;
     }
-    if let Some(title) = &asked.title {
-        workspace.sessions.rename(&session, title).await?;
-    }
     if let Some(prompt) = asked.prompt {
         let prompt = words(&workspace, &session, prompt).await?;
         post(&handle, &key, Operation::Prompt(prompt)).await?;
+    }
+    // Last: a request with the key of another one is refused before.
+    if let Some(title) = &asked.title {
+        workspace.sessions.rename(&session, title).await?;
     }
     let seen = overview::one(&workspace, &session).await?;
     Ok(Answer::json(StatusCode::CREATED, &seen.session))
@@ -194,9 +195,9 @@ async fn may_choose(call: &Call, workspace: &Arc<Workspace>, model: Option<&str>
         .next("GET /api/v1/info lists the models; the role `own` may name others."))
 }
 
-/// Returns the name of the session that this request begins: repeated, it is the same session.
-fn named_by(key: &str, workspace: &Workspace) -> String {
-    let hash = blake3::hash(format!("{}\n{key}", workspace.id).as_bytes()).to_hex().to_string();
+/// Returns the name of the session that this request of a person begins: repeated, it is the same session.
+fn named_by(key: &str, person: &str, workspace: &Workspace) -> String {
+    let hash = blake3::hash(format!("{}\n{person}\n{key}", workspace.id).as_bytes()).to_hex().to_string();
     format!("s_{}", hash.chars().take(16).collect::<String>())
 }
 
@@ -413,6 +414,7 @@ pub(crate) async fn rows(call: Call) -> Done {
             rows.push(renderer.row(&row));
         }
     }
+    renderer.finish(&mut rows);
     let (store, name) = (workspace.runtime.store().clone(), session.to_owned());
     let head = blocking(move || store.events().head(&name)).await?;
     Ok(Answer::ok(&json!({"rows": rows, "head": head})))

@@ -121,11 +121,11 @@ pub(crate) async fn read(call: Call) -> Done {
             if matches!(row.event, Event::Opened { .. } | Event::Closed { .. }) {
                 continue;
             }
-            let mut value = renderer.row(&row);
-            mask(&mut value, &workspace.runtime);
-            rows.push(value);
+            rows.push(renderer.row(&row));
         }
     }
+    renderer.finish(&mut rows);
+    rows.iter_mut().for_each(|it| mask(it, &workspace.runtime));
     let seen = overview::one(&workspace, &share.session).await?;
     let mut title = seen.session.get("title").cloned().unwrap_or_default();
     mask(&mut title, &workspace.runtime);

@@ -3,13 +3,14 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use kit::{Fault, Kind};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sessions::{Event, Handle, Operation, Prompt, Row, TurnEnd, Watcher};
 use tokio::task::JoinHandle;
 
 use crate::{call::Call, problem::Problem, workspaces::Workspace};
 
-/// A turn that goes on. Dropped before its end, it is stopped: its client has no other way to stop it.
+/// A turn that goes on. Dropped before its end, it is stopped, unless its request had an idempotency key: without one its client
+/// has no other way to stop it, and with one the client asks again.
 pub(super) struct Turn {
     handle: Handle,
     watcher: Watcher,
@@ -26,6 +27,8 @@ pub(super) struct Turn {
     kept: Option<VecDeque<Row>>,
     /// An earlier request began it, which is answered too.
     pub(super) is_again: bool,
+    /// It goes on without its client, who asks again under the same key.
+    goes_on: bool,
 }
 
 /// A part of a turn's answer.
@@ -68,16 +71,26 @@ impl Turn {
             is_later: false,
             kept: None,
             is_again: false,
+            goes_on: call.given_key()?.is_some(),
         })
     }
 
-    /// Returns the turn of an earlier request of the same person with the same idempotency key, from its beginning.
-    pub(super) async fn earlier(call: &Call, workspace: &Arc<Workspace>) -> Result<Option<Self>, Problem> {
+    /// Returns the turn of an earlier request of the same person with the same idempotency key, from its beginning. It had one of
+    /// these prompts.
+    pub(super) async fn earlier(
+        call: &Call,
+        workspace: &Arc<Workspace>,
+        prompts: &[Prompt],
+    ) -> Result<Option<Self>, Problem> {
         let Some(key) = call.given_key()?.map(str::to_owned) else { return Ok(None) };
-        let (operations, of, by) =
-            (workspace.runtime.store().operations(), key.clone(), call.who.name.clone());
-        let found = crate::workspaces::blocking(move || operations.by_requester(&of, &by)).await?;
-        let Some(found) = found else { return Ok(None) };
+        let (operations, of, by) = (workspace.runtime.store().operations(), key.clone(), call.who.name.clone());
+        let bodies: Vec<Value> = prompts.iter().map(|it| json!(Operation::Prompt(it.clone()))).collect();
+        let found = crate::workspaces::blocking(move || operations.by_requester(&of, &by, bodies)).await?;
+        let Some((found, is_same)) = found else { return Ok(None) };
+        if !is_same {
+            return Err(Problem::bad(format!("the `Idempotency-Key` `{key}` belongs to another request"))
+                .next("Make up a new random key for each request."));
+        }
         let handle = workspace.attach(&found.session, &call.who.name).await?;
         let kept = match found.result {
             None => None,
@@ -96,6 +109,7 @@ impl Turn {
             is_later: false,
             kept,
             is_again: true,
+            goes_on: true,
         }))
     }
 
@@ -186,7 +200,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.is_over || self.is_again {
+        if self.is_over || self.goes_on {
             return;
         }
         let (handle, key) = (self.handle.clone(), self.key.clone());
@@ -204,7 +218,8 @@ pub(super) fn failure(end: &TurnEnd) -> Option<Fault> {
     match (&end.error, end.ended.as_str()) {
         (Some(error), _) => Some(error.clone().into()),
         (None, "error" | "interrupted" | "cancelled") => {
-            Some(Fault::new(Kind::Cancelled, format!("the turn was not finished: {}", end.ended)))
+            let fault = Fault::new(Kind::Cancelled, format!("the turn was not finished: {}", end.ended));
+            Some(fault.next("Send it again, under another `Idempotency-Key` if it had one."))
         }
         _ => None,
     }
