@@ -11,13 +11,15 @@ use std::{
     time::Duration,
 };
 
-use kit::net::{HostPattern, Reach, SessionPorts, is_elsewhere, loopback, plain, split_port, why_closed};
+use kit::net::{
+    HostPattern, Reach, SessionPorts, is_elsewhere, look_up, loopback, plain, split_port, why_closed,
+};
 use parking_lot::Mutex;
 
 use super::pass::Pass;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
-    net::{TcpListener, TcpStream, lookup_host},
+    net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     time::timeout,
 };
@@ -363,7 +365,7 @@ impl From<io::Error> for Unreached {
 
 /// Connects to an address that was checked; the name is not looked up a second time.
 async fn connect(host: &str, port: u16, reach: Reach) -> Result<TcpStream, Unreached> {
-    let found: Vec<SocketAddr> = lookup_host((plain(host).as_str(), port)).await?.collect();
+    let found = look_up(&plain(host), port).await?;
     let may = |it: &SocketAddr| reach == Reach::Anywhere || is_elsewhere(it.ip());
     let open: Vec<SocketAddr> = found.iter().copied().filter(may).collect();
     if let (true, Some(first)) = (open.is_empty(), found.first()) {

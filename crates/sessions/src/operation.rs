@@ -152,14 +152,13 @@ impl Prompt {
 impl Operation {
     /// Returns whether it is done at once, also while a turn goes on.
     pub(crate) fn is_immediate(&self) -> bool {
-        matches!(
-            self,
-            Self::Cancel { .. }
-                | Self::Approve { .. }
-                | Self::Answer { .. }
-                | Self::Rename { .. }
-                | Self::Archive { .. }
-        )
+        matches!(self, Self::Cancel { .. } | Self::Approve { .. } | Self::Answer { .. })
+    }
+
+    /// Returns whether it needs no agent, so that it does not wait for a turn. Between turns the loop of the session does it, which
+    /// reports it to its terminal.
+    pub(crate) fn needs_no_agent(&self) -> bool {
+        matches!(self, Self::Rename { .. } | Self::Archive { .. })
     }
 
     /// Returns whether it may be repeated if nobody knows whether it was done.

@@ -475,7 +475,8 @@ impl Core {
         results.insert(key.to_owned(), receiver.clone());
         drop(results);
         let (key, by) = (key.to_owned(), by.to_owned());
-        let is_immediate = operation.is_immediate();
+        let is_running = self.running.lock().is_some();
+        let is_immediate = operation.is_immediate() || is_running && operation.needs_no_agent();
         let pending = Pending { core: self.clone(), key, by, operation, life, plan, result };
         if is_immediate {
             tokio::spawn(pending.at_once());

@@ -300,7 +300,11 @@ fn a_cancellation_reaches_a_suspended_owner_once_it_is_continued() {
     other.notify("session/cancel", json!({"sessionId": session}));
     // The next request is read after it.
     other.ask("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).error();
-    let store = store::Store::open(&test_ws.state(), &test_ws.at("."), std::sync::Arc::new(kit::redact::Secrets::none()));
+    let store = store::Store::open(
+        &test_ws.state(),
+        &test_ws.at("."),
+        std::sync::Arc::new(kit::redact::Secrets::none()),
+    );
     while store.operations().open(0).unwrap().iter().all(|it| !it.body.contains("cancel")) {
         std::thread::yield_now();
     }

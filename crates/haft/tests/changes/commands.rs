@@ -49,6 +49,7 @@ fn undo_goes_through_edits_and_commands_from_the_newest() {
 fn undo_passes_over_a_command_that_only_filled_a_cache() {
     let test_ws = TestWorkspace::new();
     test_ws.put("calc.py", "one\n");
+    test_ws.put("tests/test_calc.py", "");
     test_ws.call("edit", &json!({"path": "calc.py", "edits": [{"old": "one", "new": "two"}]})).must("ok");
     let cache = shell(
         &test_ws,

@@ -35,6 +35,9 @@ fn history_that_another_program_deletes_or_rewrites_is_put_back() {
         // What git made in the same command is all there is.
         "git gc -q --prune=now; rm -rf .git/objects/pack",
         &format!("echo more >> README; {COMMIT} commit -qam three; echo x > .git/refs/heads/main"),
+        // A repository that only looks new.
+        "mv .git/HEAD h; echo x > .git/HEAD; rm -rf .git/objects",
+        "mv .git/objects o; mkdir .git/objects; rm -rf o",
     ] {
         let called = test_ws.call("shell", &json!({"command": command}));
         let text = called.text();

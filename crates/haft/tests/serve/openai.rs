@@ -165,7 +165,8 @@ fn completion_with_a_key_goes_on_when_its_client_leaves_and_one_without_is_stopp
     for (key, ended) in [("Idempotency-Key: mine\r\n", "done"), ("", "cancelled")] {
         let stage = Stage::new(&[json!({"say": "Once and for all.", "chunks": 4, "chunk_ms": 150})]);
         let served = stage.serve();
-        let headers = format!("Authorization: Bearer {}\r\nContent-Type: application/json\r\n{key}", token("say"));
+        let headers =
+            format!("Authorization: Bearer {}\r\nContent-Type: application/json\r\n{key}", token("say"));
         let body = json!({"model": "haft", "stream": true, "messages": [says("user", "first")]}).to_string();
         let mut socket = served.connect();
         let head = format!(

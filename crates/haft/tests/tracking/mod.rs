@@ -274,8 +274,10 @@ fn many_long_copies_at_once_stop_no_command_and_are_all_undone() {
     let calls = [("shell", json!({"command": writers})), ("shell", json!({"command": "echo y > other"}))];
     let mut haft = test_ws.haft(&["call", "--json", "--batch", "-"]);
     haft.env("HAFT_BREAK", "fast-copies");
-    let lines: String =
-        calls.iter().map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments}).to_string() + "\n").collect();
+    let lines: String = calls
+        .iter()
+        .map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments}).to_string() + "\n")
+        .collect();
     let ran = run(&mut haft, &lines);
     assert!(ran.code == 0 && test_ws.text("other") == "y\n", "{ran:?}");
     assert_eq!((test_ws.text("big3").as_str(), test_ws.text("new40").as_str()), ("x\n", "40\n"));

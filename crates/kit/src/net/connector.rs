@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 
 use super::{
     client,
-    ip_rules::{Reach, is_public, plain, says_private},
+    ip_rules::{Reach, is_public, loopback, plain, says_private},
     local_addresses,
 };
 use crate::services::Soon;
@@ -46,8 +46,21 @@ pub struct System;
 
 impl Lookup for System {
     fn lookup<'a>(&'a self, host: &'a str, port: u16) -> Soon<'a, std::io::Result<Vec<SocketAddr>>> {
-        Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
+        Box::pin(look_up(host, port))
     }
+}
+
+/// Returns the addresses of a host. `localhost` and the names below it are this machine (RFC 6761): a system without
+/// `/etc/hosts` would ask a name server.
+///
+/// # Errors
+/// Those of the lookup.
+pub async fn look_up(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+    let name = plain(host);
+    if name == "localhost" || name.ends_with(".localhost") {
+        return Ok(loopback(&name).into_iter().map(|it| SocketAddr::new(it, port)).collect());
+    }
+    Ok(tokio::net::lookup_host((host, port)).await?.collect())
 }
 
 /// The connector that all requests of a process share: their connections and the name lookup.

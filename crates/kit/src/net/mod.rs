@@ -18,7 +18,7 @@ mod session_port;
 pub use allowed::Allowed;
 pub use body::{Body, Form};
 pub use client::{choose_tls, client};
-pub use connector::{Connector, Lookup, System, why_closed};
+pub use connector::{Connector, Lookup, System, look_up, why_closed};
 pub use ip_rules::{
     HostPattern, Reach, is_elsewhere, is_public, loopback, plain, says_private, split_port, with_port,
 };

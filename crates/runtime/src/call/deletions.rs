@@ -186,17 +186,17 @@ fn candidates(session: &SessionState, call: &str) -> Result<Option<Candidates>, 
     let Some(fold) = tracked.fold(call)? else { return Ok(None) };
     let changes = Changes { fold, settled, folder: session.store().tracked_folder().join(call) };
     let losses = changes.losses();
-    let mut history: Vec<PathBuf> = losses
-        .iter()
-        .map(|it| &it.0)
-        .filter(|it| too_much::is_of_history(it))
-        .map(|it| it.path.clone())
-        .chain(changes.history_of_git())
-        .chain(changes.refs_over_packed_ones())
-        .chain(changes.fold.history_moved_away())
+    // Each with the `HEAD` of its repository, under its name before the call.
+    let head = |path: &Path| too_much::repository_of_history(path).0.join("HEAD");
+    let of_losses = losses.iter().map(|it| &it.0).filter(|it| too_much::is_of_history(it));
+    let before = of_losses.map(|it| it.path.clone()).chain(changes.fold.history_moved_away());
+    let after = changes.history_of_git().chain(changes.refs_over_packed_ones());
+    let mut history: Vec<(PathBuf, PathBuf)> = before
+        .map(|path| (path.clone(), head(&path)))
+        .chain(after.map(|path| (path.clone(), changes.fold.original_now(&head(&path)))))
         .collect();
     history.sort_unstable();
-    history.dedup();
+    history.dedup_by(|one, other| one.0 == other.0);
     let countable = too_much::countable(losses.iter().map(|it| &it.0)).count() as u64;
     let limits = session.execution().ask_limits();
     let may_be_too_much = too_much::may_be_too_much(countable, limits);
@@ -211,11 +211,11 @@ fn candidates(session: &SessionState, call: &str) -> Result<Option<Candidates>, 
     };
     let is_repository = |folder: &Path| changes.had_repository(folder);
     let mut rules = Rules::new(session.execution().roots(), &before, &is_repository);
-    history.retain(|path| {
-        let (repository, worktree) = too_much::repository_of_history(path);
-        let head = repository.join("HEAD");
-        !own.contains(&head) && !changes.made(&head) && !rules.ignores_folder(&worktree)
+    history.retain(|(path, head)| {
+        let (_, worktree) = too_much::repository_of_history(path);
+        !own.contains(head) && !changes.fold.is_new(head) && !rules.ignores_folder(&worktree)
     });
+    let history = history.into_iter().map(|it| it.0).collect();
     let (mut files, mut gone) = (Vec::new(), Vec::new());
     for (loss, entry) in losses.iter().filter(|_| may_be_too_much) {
         let counts = too_much::countable([loss]).next().is_some();
@@ -309,11 +309,6 @@ impl Changes {
             }
         }
         found
-    }
-
-    /// Returns whether the call created this path.
-    fn made(&self, path: &Path) -> bool {
-        self.fold.entries.iter().any(|it| it.node == Node::Absent && it.path == path)
     }
 
     /// Returns whether a folder held a repository before the call.

@@ -224,7 +224,7 @@ impl Recording<'_> {
                 if self.log.level(&place.path()) < Some(Level::Whole) {
                     self.log.named.insert(identity(there), place.clone());
                 }
-                // What is written through the new name could not be told to be this file's.
+                // Otherwise nobody could know that a write through the new name is one to this file.
                 if there.st_nlink > 1 && changes_numbers(place) {
                     self.written(place, there, false, false)?;
                 }

@@ -39,7 +39,8 @@ impl Sessions {
             match (before, now) {
                 (Some(earlier), Some((epoch, fault))) if earlier == epoch => {
                     let next = fault.next.unwrap_or_default();
-                    let next = format!("{next} What it was asked for before is done then: don't send it again.");
+                    let next =
+                        format!("{next} What it was asked for before is done then: don't send it again.");
                     return Fault { next: Some(next), ..fault };
                 }
                 (_, now) => before = now.map(|it| it.0),

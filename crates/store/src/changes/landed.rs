@@ -54,12 +54,18 @@ impl Landed {
         } else {
             new
         };
-        match files.iter_mut().rfind(|it| it.path == new.path) {
-            Some(last) if last.after == new.before => last.after = new.after,
+        if let Some(last) = files.iter_mut().rfind(|it| it.path == new.path) {
+            if last.after == new.before {
+                last.after = new.after;
+                return;
+            }
             // An undo of a command reports what it did, and the log of its own changes has the same.
-            Some(last) if (&last.before, &last.after) == (&new.before, &new.after) => {}
-            _ if files.len() < FILES => files.push(new),
-            _ => {}
+            if (&last.before, &last.after) == (&new.before, &new.after) {
+                return;
+            }
+        }
+        if files.len() < FILES {
+            files.push(new);
         }
     }
 }

@@ -193,6 +193,19 @@ impl Fold {
         path
     }
 
+    /// Returns the path before the call of what is at this path now, as far as it was there.
+    pub fn original_now(&self, path: &Path) -> PathBuf {
+        self.original_of(path, self.moves.len())
+    }
+
+    /// Returns whether a path was not there before the call: the call created it, or a folder around it.
+    pub fn is_new(&self, path: &Path) -> bool {
+        path.ancestors().any(|it| {
+            let entry = self.known.get(&(0, it.to_owned())).and_then(|at| self.entries.get(*at));
+            entry.is_some_and(|it| it.node == Node::Absent)
+        })
+    }
+
     /// Returns the parts of repositories' histories that another program than git moved away.
     pub fn history_moved_away(&self) -> impl Iterator<Item = PathBuf> {
         self.moved_history.iter().filter_map(|(path, segment)| {

@@ -154,7 +154,8 @@ impl Tracked {
         let Some(fold) = self.fold(call)? else { return Ok(false) };
         let settled = self.settled(call)?.unwrap_or_default();
         let is_in_cache = |it: &Path| it.iter().any(|name| CACHES.iter().any(|cache| name == *cache));
-        let is_beside = |from: &Path, to: &Path| is_in_cache(from) && is_in_cache(to) || to.ends_with(".git/index");
+        let is_beside =
+            |from: &Path, to: &Path| is_in_cache(from) && is_in_cache(to) || to.ends_with(".git/index");
         if !fold.moved().iter().all(|(from, to)| is_beside(from, to)) {
             return Ok(false);
         }

@@ -169,8 +169,12 @@ async fn undo_file_once(call: &Call, workspace: &Arc<Workspace>, session: String
         Noted::Known(known) => {
             let done = known.result.and_then(|it| serde_json::from_str::<Value>(&it).ok());
             return done.map(|it| Answer::ok(&it)).ok_or_else(|| {
-                Problem::new(StatusCode::CONFLICT, "stale", "this undo was begun before, and may be done or not")
-                    .next("Look at the changes, and ask again under another key.")
+                Problem::new(
+                    StatusCode::CONFLICT,
+                    "stale",
+                    "this undo was begun before, and may be done or not",
+                )
+                .next("Look at the changes, and ask again under another key.")
             });
         }
         Noted::Taken => {

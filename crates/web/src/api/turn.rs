@@ -83,7 +83,8 @@ impl Turn {
         prompts: &[Prompt],
     ) -> Result<Option<Self>, Problem> {
         let Some(key) = call.given_key()?.map(str::to_owned) else { return Ok(None) };
-        let (operations, of, by) = (workspace.runtime.store().operations(), key.clone(), call.who.name.clone());
+        let (operations, of, by) =
+            (workspace.runtime.store().operations(), key.clone(), call.who.name.clone());
         let bodies: Vec<Value> = prompts.iter().map(|it| json!(Operation::Prompt(it.clone()))).collect();
         let found = crate::workspaces::blocking(move || operations.by_requester(&of, &by, bodies)).await?;
         let Some((found, is_same)) = found else { return Ok(None) };
