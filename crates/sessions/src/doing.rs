@@ -19,9 +19,10 @@ use crate::{
     command_outputs::{CommandOutputs, attach_command},
     event::{Event, TurnEnd},
     fault::Failure,
-    opener::{Begin, Command, Opener, Records, not_kept},
+    opener::{Begin, Command, Opener},
     operation::{Attachment, Operation, Prompt},
     owner::{Began, Owner, Pending},
+    records::{Records, not_kept},
 };
 
 /// The tools that run a command.

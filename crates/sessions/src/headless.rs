@@ -8,8 +8,9 @@ use serde_json::Value;
 use crate::{
     command_outputs::CommandOutputs,
     doing::Doer,
-    opener::{Opened, Opener, Records},
+    opener::{Opened, Opener},
     owner::{Began, Owner, Pending},
+    records::Records,
 };
 
 /// The session that a loop runs.

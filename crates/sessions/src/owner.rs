@@ -28,8 +28,8 @@ use crate::{
     fault::Outcome,
     hub::{Attendance, Hub},
     log::Log,
-    opener::Records,
     operation::Operation,
+    records::Records,
     unfinished::Unfinished,
     watcher::{Feed, Watcher},
 };

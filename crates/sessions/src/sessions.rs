@@ -26,9 +26,10 @@ use crate::{
     event::{Event, Row},
     headless,
     log::{Log, page},
-    opener::{self, Opener, Records},
+    opener::Opener,
     operation::Operation,
     owner::{Life, Owned, Prepared, State, parse},
+    records::{self, Records},
     server, socket,
     watcher::{Feed, Watcher},
 };
@@ -275,7 +276,7 @@ impl Sessions {
     /// # Errors
     /// Those of [`Handle::act`].
     pub async fn fork(&self, session: &str, without: usize) -> Result<String, Fault> {
-        let records = opener::records(self.inner.records.as_ref())?.clone();
+        let records = records::records(self.inner.records.as_ref())?.clone();
         let (name, into) = (session.to_owned(), self.new_name());
         let to = into.clone();
         blocking(move || records.fork(&name, without, &to)).await?;
@@ -473,7 +474,7 @@ impl Sessions {
             let key = self.inner.store.call_id();
             return self.handle(session, &self.inner.by).act(&key, operation).await.map(drop);
         };
-        let records = opener::records(self.inner.records.as_ref())?.clone();
+        let records = records::records(self.inner.records.as_ref())?.clone();
         let name = session.to_owned();
         blocking(move || change(&*records, &name)).await?;
         let feed = self.feed(session);

@@ -10,8 +10,8 @@ use super::Core;
 use crate::{
     event::Event,
     fault::{Failure, Outcome},
-    opener::records,
     operation::Operation,
+    records::records,
 };
 
 /// An operation that the loop of the session is to do, in its order. Dropped without a [`finish`](Self::finish) it is left for
