@@ -9,7 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use kit::{AnyTool, Origin};
+use kit::{AnyTool, Origin, services::NotLoaded};
 use parking_lot::Mutex;
 
 /// The tools of one server.
@@ -47,6 +47,13 @@ pub struct Failure {
     pub why: String,
     /// Whether an earlier version of it serves.
     pub older_serves: bool,
+}
+
+impl Failure {
+    /// Returns it as tools and people are shown it.
+    pub fn not_loaded(&self) -> NotLoaded {
+        NotLoaded { file: self.tool.clone(), why: self.why.clone(), older_serves: self.older_serves }
+    }
 }
 
 impl Registry {

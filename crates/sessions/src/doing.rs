@@ -117,8 +117,8 @@ impl Doer<'_> {
             Operation::Rewind { turns } => self.rewind(pending, turns).await,
             Operation::Undo { call } => self.undo(pending, call).await,
             Operation::Fork { without } => self.fork(pending, without).await,
-            Operation::Rename { title } => self.rename(title),
-            Operation::Archive { archived } => self.archive(archived),
+            Operation::Rename { title } => pending.keep(Event::Renamed { title }).await,
+            Operation::Archive { archived } => pending.keep(Event::Archived { archived }).await,
             Operation::Model { name } => self.model(name),
             Operation::Profile { name } => self.profile(name),
             Operation::Command { command } => self.command(pending, &command).await,
@@ -255,18 +255,6 @@ impl Doer<'_> {
         let key = Some(pending.key().to_owned());
         self.owner.log().add(Event::Forked { key, into: into.clone() });
         Ok(json!({"session": into}))
-    }
-
-    fn rename(&self, title: String) -> Result<Value, Fault> {
-        self.records.ok_or_else(not_kept)?.rename(self.owner.session(), &title)?;
-        self.owner.log().add(Event::Renamed { title });
-        Ok(Value::Null)
-    }
-
-    fn archive(&self, archived: bool) -> Result<Value, Fault> {
-        self.records.ok_or_else(not_kept)?.archive(self.owner.session(), archived)?;
-        self.owner.log().add(Event::Archived { archived });
-        Ok(Value::Null)
     }
 
     fn model(&self, name: String) -> Result<Value, Fault> {

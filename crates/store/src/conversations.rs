@@ -73,8 +73,8 @@ impl Store {
 /// A line of `said d` whose conversation was not deleted.
 const IS_LISTED: &str = "d.session NOT IN (SELECT session FROM conversations WHERE deleted_ms IS NOT NULL)";
 
-/// Returns the query for the columns of each conversation that a person took part in. It was used at its newest
-/// message, not when somebody looked at it; `?1` is [`FIRST`].
+/// Returns the query for the columns of each conversation that a person took part in; `?1` is [`FIRST`]. `used_ms` is the time
+/// of its newest message, whoever looked at it since.
 fn select(more: &str) -> String {
     select_where("turns > 0", more)
 }

@@ -9,7 +9,7 @@ use kit::Fault;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
-use super::{Store, masking::mask, now_ms};
+use super::{Stamp, Store, masking::mask, now_ms};
 
 /// The operations on one workspace's sessions.
 #[derive(Clone)]
@@ -69,14 +69,12 @@ impl Operations {
         session: &str,
         key: &str,
         by: &str,
-        mut body: Value,
+        body: Value,
     ) -> impl Future<Output = Result<Noted, Fault>> + Send + use<> {
         let (session, key, by) = (session.to_owned(), key.to_owned(), by.to_owned());
         let stamp = self.store.stamp();
         self.store.ask(move |database| {
-            mask(&mut body, &stamp.secrets, &KINDS);
-            let body = body.to_string();
-            let hash = blake3::hash(body.as_bytes());
+            let (body, hash) = masked(body, &stamp);
             let added = database
                 .prepare_cached(
                     "INSERT OR IGNORE INTO operations (session, key, by, at_ms, hash, body)
@@ -185,18 +183,12 @@ impl Operations {
         bodies: Vec<Value>,
     ) -> Result<Option<(Operation, bool)>, Fault> {
         let (key, by, stamp) = (key.to_owned(), by.to_owned(), self.store.stamp());
-        let hashes: Vec<Vec<u8>> = bodies
-            .into_iter()
-            .map(|mut body| {
-                mask(&mut body, &stamp.secrets, &KINDS);
-                blake3::hash(body.to_string().as_bytes()).as_bytes().to_vec()
-            })
-            .collect();
+        let hashes: Vec<_> = bodies.into_iter().map(|it| *masked(it, &stamp).1.as_bytes()).collect();
         self.store.read(move |database| {
             let sql = format!(
                 "SELECT {COLUMNS}, hash FROM operations WHERE key = ?1 AND by = ?2 ORDER BY id DESC LIMIT 1"
             );
-            let found = |row: &Row<'_>| Ok((operation(row)?, hashes.contains(&row.get::<_, Vec<u8>>(7)?)));
+            let found = |row: &Row<'_>| Ok((operation(row)?, hashes.contains(&row.get(7)?)));
             database.prepare_cached(&sql)?.query_row(params![key, by], found).optional()
         })
     }
@@ -212,6 +204,14 @@ impl Operations {
             database.prepare_cached(&sql)?.query_map([after.cast_signed()], operation)?.collect()
         })
     }
+}
+
+/// Returns what is kept of a body: its text without secrets, and the hash by which it is compared.
+fn masked(mut body: Value, stamp: &Stamp) -> (String, blake3::Hash) {
+    mask(&mut body, &stamp.secrets, &KINDS);
+    let body = body.to_string();
+    let hash = blake3::hash(body.as_bytes());
+    (body, hash)
 }
 
 fn get(database: &Connection, session: &str, key: &str) -> rusqlite::Result<Option<Operation>> {

@@ -27,8 +27,8 @@ enum Kind {
     Through,
 }
 
-/// The last block of a text that is not within another one and whose first line is whole: more text may change it, and none before it, but for links whose
-/// targets come later.
+/// The last block of a text that is not within another one and whose first line is whole. More text may change it, and none
+/// before it, but for links whose targets come later.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LastBlock {
     /// Its number among the blocks, from 0.

@@ -181,7 +181,7 @@ impl Renderer {
             Some((is_reasoning, text)) => {
                 let growing = self.grow(&agent, row, is_reasoning, text);
                 let before = growing.shown.take();
-                let (is_new, whole) = (before.is_none(), before.is_none() || row.from().is_some());
+                let whole = before.is_none() || row.from().is_some();
                 fields.insert("item".to_owned(), growing.item.into());
                 if whole {
                     fields.insert("whole".to_owned(), true.into());
@@ -189,16 +189,13 @@ impl Renderer {
                 let kind = if is_reasoning { "reasoning" } else { "text" };
                 let text = if whole { growing.text.as_str() } else { text };
                 fields.insert("event".to_owned(), json!({"event": kind, "text": text}));
-                let mut shown = match before {
-                    Some(before) if !whole => before,
-                    before => {
-                        Shown { blocks: before.map_or_else(Vec::new, |it| it.blocks), ..Shown::default() }
-                    }
-                };
-                if !is_reasoning {
-                    let change = shown.more(&growing.text);
-                    let change = change.or_else(|| is_new.then(|| json!({"keep": 0, "blocks": []})));
-                    change.into_iter().for_each(|it| drop(fields.insert("md".to_owned(), it)));
+                let mut shown = before.unwrap_or_default();
+                if whole {
+                    // The text did not only grow: what the watcher has of it is compared from the beginning.
+                    shown = Shown { blocks: shown.blocks, ..Shown::default() };
+                }
+                if !is_reasoning && let Some(change) = shown.more(&growing.text) {
+                    fields.insert("md".to_owned(), change);
                 }
                 growing.shown = Some(shown);
             }

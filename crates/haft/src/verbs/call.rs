@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use kit::{Body, Fault, Kind, Part, services::NotLoaded};
+use kit::{Body, Fault, Kind, Part};
 use runtime::{Answer, Arguments, Session};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -117,9 +117,8 @@ impl Call {
             print::err(&format!("haft: {line}"));
         }
         for failure in with.session.catalog().failed().iter().filter(|it| it.older_serves) {
-            let (file, why, older_serves) = (failure.tool.clone(), failure.why.clone(), true);
-            if Path::new(&file).file_stem().is_some_and(|it| it == tool.as_str()) {
-                print::err(&format!("haft: {}", in_short(&NotLoaded { file, why, older_serves })));
+            if Path::new(&failure.tool).file_stem().is_some_and(|it| it == tool.as_str()) {
+                print::err(&format!("haft: {}", in_short(&failure.not_loaded())));
             }
         }
         match self.json {

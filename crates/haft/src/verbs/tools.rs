@@ -5,7 +5,7 @@ mod cost;
 use std::{process::ExitCode, sync::Arc};
 
 use clap::Args;
-use kit::{Fault, Spec, services::NotLoaded};
+use kit::{Fault, Spec};
 use runtime::{Session, Unattended};
 use serde_json::json;
 
@@ -47,8 +47,7 @@ impl Tools {
         }
         print::out(&shown);
         for it in catalog.failed() {
-            let (file, why, older_serves) = (it.tool.clone(), it.why.clone(), it.older_serves);
-            print::err(&format!("haft: {}", in_short(&NotLoaded { file, why, older_serves })));
+            print::err(&format!("haft: {}", in_short(&it.not_loaded())));
         }
         unknown.iter().for_each(|line| print::err(&format!("haft: {line}")));
         report_ignored(&opened, self.strict.strict);

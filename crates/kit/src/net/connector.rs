@@ -56,9 +56,12 @@ impl Lookup for System {
 /// # Errors
 /// Those of the lookup.
 pub async fn look_up(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
-    let name = plain(host);
-    if name == "localhost" || name.ends_with(".localhost") {
-        return Ok(loopback(&name).into_iter().map(|it| SocketAddr::new(it, port)).collect());
+    // The unspecified address counts as loopback too, and stays what it is here.
+    if plain(host).parse::<IpAddr>().is_err() {
+        let own = loopback(host);
+        if !own.is_empty() {
+            return Ok(own.into_iter().map(|it| SocketAddr::new(it, port)).collect());
+        }
     }
     Ok(tokio::net::lookup_host((host, port)).await?.collect())
 }

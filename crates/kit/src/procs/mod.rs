@@ -44,6 +44,7 @@ pub use process::{Ending, Exit, Left, Process};
 pub use recording::{Recording, Slice, SpillFile, SpillSpace, Spilling, plain_text};
 pub use screen::Screen;
 pub use signal::signal_name;
+pub use tree::is_suspended;
 pub use wire::Limit;
 
 use crate::{Fault, Kind, OrFault};

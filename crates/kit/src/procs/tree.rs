@@ -204,6 +204,11 @@ pub(super) fn stat(pid: i32) -> Option<Stat> {
     parse(&stat)
 }
 
+/// Returns whether a process is suspended: by Ctrl-Z, or a signal.
+pub fn is_suspended(pid: u32) -> bool {
+    i32::try_from(pid).ok().and_then(stat).is_some_and(|it| it.stopped)
+}
+
 /// Returns the id of this process.
 pub(super) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kit::{
     Fault, Origin, Spec,
-    services::{Called, Listed, NotLoaded, Progress, Reloaded, Soon, Tools},
+    services::{Called, Listed, Progress, Reloaded, Soon, Tools},
 };
 use serde_json::Value;
 use store::changes::Landed;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Call, Within};
-use crate::{plugins::Hosts, session_state::SessionState};
+use crate::{plugins::Hosts, registry::Failure, session_state::SessionState};
 
 /// Time that a call about tools waits for tools that are loading.
 const LOADING: Duration = Duration::from_secs(10);
@@ -53,11 +53,7 @@ impl ToolsOf {
 impl Tools for ToolsOf {
     fn list(&self) -> Listed {
         let catalog = self.session.catalog();
-        let failed = catalog.failed().iter().map(|it| NotLoaded {
-            file: it.tool.clone(),
-            why: it.why.clone(),
-            older_serves: it.older_serves,
-        });
+        let failed = catalog.failed().iter().map(Failure::not_loaded);
         let aside = self.session.runtime().plugins().aside();
         Listed { tools: catalog.specs().cloned().collect(), failed: failed.collect(), aside }
     }

@@ -283,11 +283,7 @@ impl Loaded {
 
     /// Returns the files that could not be loaded.
     pub(super) fn failed(&self) -> impl Iterator<Item = NotLoaded> {
-        self.failed.iter().map(|it| NotLoaded {
-            file: it.tool.clone(),
-            why: it.why.clone(),
-            older_serves: it.older_serves,
-        })
+        self.failed.iter().map(Failure::not_loaded)
     }
 
     /// Returns the names of the tools, in the order of their files.

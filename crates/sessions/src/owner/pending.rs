@@ -147,11 +147,9 @@ impl Pending {
         };
         self.finish(result).await;
     }
-}
 
-impl Pending {
     /// Keeps a title or an archiving, and adds its event.
-    async fn keep(&self, event: Event) -> Result<Value, Fault> {
+    pub(crate) async fn keep(&self, event: Event) -> Result<Value, Fault> {
         let records = records(self.core.records.as_ref())?.clone();
         let (session, kept) = (self.core.feed.session().to_owned(), event.clone());
         let keeping = tokio::task::spawn_blocking(move || match &kept {

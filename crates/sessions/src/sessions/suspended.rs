@@ -1,8 +1,8 @@
 //! Owners that are suspended, by Ctrl-Z or a signal: they hold their sessions, and answer nothing until they are continued.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, procs::is_suspended};
 use store::OwnerRecord;
 use tokio::time::sleep;
 
@@ -47,11 +47,4 @@ impl Sessions {
             }
         }
     }
-}
-
-/// Returns whether a process is stopped. Its name is in parentheses and may hold anything, parentheses too.
-fn is_suspended(pid: u32) -> bool {
-    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let name_ends = stat.iter().rposition(|it| *it == b')');
-    name_ends.and_then(|at| stat.get(at + 2)) == Some(&b'T')
 }
