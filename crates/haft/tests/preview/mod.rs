@@ -148,7 +148,7 @@ fn preview_ends_with_its_command_and_what_does_not_end_is_stopped() {
     let before = tree(&test_ws.at(""));
     let called = previewed(&test_ws, "(sleep 100; echo late > late) & echo now > now").must("ok");
     lists(&called, &["created  now (4 bytes)", "[2 processes that it left running ended with the preview]"]);
-    let arguments = json!({"command": "echo now > now; sleep 100", "preview": true, "wait_ms": 1500});
+    let arguments = json!({"command": "echo now > now; sleep 100", "preview": true, "wait_ms": 5000});
     let called = test_ws.call("shell", &arguments).must("timeout");
     lists(&called, &["created  now (4 bytes)"]);
     assert!(called.text().contains("nothing was kept"), "{}", called.text());

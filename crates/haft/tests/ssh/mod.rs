@@ -87,8 +87,10 @@ fn long_command_becomes_a_job_that_can_be_stopped() {
         mark.display()
     );
     let said = server
-        .does("ssh_exec", &json!({"host": sshd.place(), "command": command, "wait_ms": 1000, "pty": true}));
-    assert!(said.contains("begun") && said.contains("still running") && said.contains("job_1"), "{said}");
+        .does("ssh_exec", &json!({"host": sshd.place(), "command": command, "wait_ms": 100, "pty": true}));
+    assert!(said.contains("still running") && said.contains("job_1"), "{said}");
+    let wait = json!({"job": "job_1", "pattern": "begun"});
+    assert!(server.does("wait", &wait).contains("begun"));
     assert!(server.does("read_job", &json!({"job": "job_1"})).contains("begun"));
     server.does("stop_task", &json!({"job": "job_1"}));
     assert!(server.does("read_job", &json!({"job": "job_1"})).contains("cancelled"));
@@ -98,7 +100,7 @@ fn long_command_becomes_a_job_that_can_be_stopped() {
     }
     assert!(mark.exists(), "it was told to end");
     let said = server
-        .call("ssh_exec", &json!({"host": sshd.place(), "command": "echo x; sleep 20", "timeout_ms": 500}));
+        .call("ssh_exec", &json!({"host": sshd.place(), "command": "echo x; sleep 60", "timeout_ms": 5000}));
     assert!(said.is_error && said.text.contains("timeout_ms") && said.text.contains('x'), "{}", said.text);
     assert_eq!(sshd.connections(), 1);
 }
@@ -135,7 +137,7 @@ fn stopped_command_is_ended_remotely_with_its_tree() {
     // By its time.
     let mark = test_ws.base().join("timeout");
     let said = server
-        .call("ssh_exec", &json!({"host": sshd.place(), "command": command(&mark, ""), "timeout_ms": 1000}));
+        .call("ssh_exec", &json!({"host": sshd.place(), "command": command(&mark, ""), "timeout_ms": 5000}));
     assert!(said.is_error && said.text.contains("[stopped]"), "{}", said.text);
     assert!(!said.text.contains("haft-pid"), "{}", said.text);
     is_gone(&written(&mark));

@@ -60,10 +60,13 @@ impl Bench {
         self.service.add("s", Some(name), &spec, "tool", self.clock.now_ms()).await.unwrap();
     }
 
+    fn engine(&self, sources: Made) -> Engine {
+        Engine::new(&self.store, "s", Arc::new(self.clock.clone()), Arc::new(sources))
+    }
+
     /// Runs the engine until the test drops what this returns.
     fn run(&self, sources: Made) -> AbortOnDropHandle<()> {
-        let engine = Engine::new(&self.store, "s", Arc::new(self.clock.clone()), Arc::new(sources));
-        AbortOnDropHandle::new(tokio::spawn(engine.run()))
+        AbortOnDropHandle::new(tokio::spawn(self.engine(sources).run()))
     }
 
     /// Sets the clock, and waits until the engine sleeps beyond that time.
@@ -196,28 +199,21 @@ async fn what_another_handle_adds_pauses_and_removes_is_noticed() {
 async fn changes_of_files_wait_until_the_turn_of_the_fire_before_is_over() {
     let bench = Bench::new();
     bench.add("files", "watch_files", json!({"glob": ["*.rs"], "prompt": "look"})).await;
-    let (send, changes) = mpsc::unbounded_channel();
-    let _running = bench.run(Made(parking_lot::Mutex::new(Some(changes))));
-    let changed = |file: &str| Changes { files: [file.into()].into(), lost: false };
-    send.send(changed("a.rs")).unwrap();
-    let arrived = async |count: usize| {
-        let mut arrivals = bench.store.inbox().arrivals("s");
-        while bench.store.inbox().queued("s").unwrap().len() < count {
-            arrivals.changed().await.unwrap();
-        }
-        bench.store.inbox().queued("s").unwrap().last().unwrap().text.clone()
+    let (_send, changes) = mpsc::unbounded_channel();
+    let mut engine = bench.engine(Made(parking_lot::Mutex::new(Some(changes))));
+    engine.begin().await.unwrap();
+    let changed = |file: &str| Seen::Files(Changes { files: [file.into()].into(), lost: false });
+    let texts = || -> Vec<String> {
+        bench.store.inbox().queued("s").unwrap().iter().map(|it| it.text.clone()).collect()
     };
-    let text = tokio::time::timeout(PATIENCE, arrived(1)).await.unwrap();
-    assert_eq!(text, "look\n\nChanged files:\n- a.rs");
-    send.send(changed("b.rs")).unwrap();
-    send.send(changed("c.rs")).unwrap();
-    // Both are taken before the turn ends.
-    let mut sleeps = bench.clock.sleeps();
-    let before = *sleeps.borrow();
-    tokio::time::timeout(PATIENCE, sleeps.wait_for(|it| *it >= before + 2)).await.unwrap().unwrap();
+    engine.take("files", changed("a.rs")).await.unwrap();
+    engine.take("files", changed("b.rs")).await.unwrap();
+    engine.take("files", changed("c.rs")).await.unwrap();
+    engine.look(false).await.unwrap();
+    assert_eq!(texts(), ["look\n\nChanged files:\n- a.rs"]);
     bench.store.triggers().turn_ended("s", "files", 1, "done").await.unwrap();
-    let text = tokio::time::timeout(PATIENCE, arrived(2)).await.unwrap();
-    assert_eq!(text, "look\n\nChanged files:\n- b.rs\n- c.rs");
+    engine.look(false).await.unwrap();
+    assert_eq!(texts()[1..], ["look\n\nChanged files:\n- b.rs\n- c.rs"]);
     assert_eq!(bench.fires(), ["files 1", "files 2"]);
 }
 

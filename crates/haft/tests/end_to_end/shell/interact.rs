@@ -80,7 +80,7 @@ fn what_is_typed_wrong_is_said_and_does_not_end_the_program() {
 fn what_was_waited_for_and_did_not_come_is_said() {
     let shells = Shells::new();
     let said =
-        shells.does("interact", &json!({"command": "echo here; cat", "until": "never", "wait_ms": 200}));
+        shells.does("interact", &json!({"command": "echo here; cat", "until": "never", "wait_ms": 3000}));
     assert!(said.starts_with("here\n[the time is up"), "{said}");
     let said = shells.call("interact", &json!({"command": "cat", "until": "("}));
     assert!(said.is_error && said.text.contains("`until`"), "{}", said.text);
