@@ -85,6 +85,8 @@ pub struct MemberSpec {
     pub startup: Option<String>,
     /// Its folder, below the workspace.
     pub pwd: Option<String>,
+    /// Whether it runs in a process of its own.
+    pub process: bool,
     /// The name of the session that it shares its private state under.
     pub session_key: Option<String>,
     /// How many of its outputs are shown by `haft group status`; 0 is none.

@@ -1,4 +1,5 @@
-//! The service of one group: runs its members as sessions of this process, and carries their outputs to each other.
+//! The service of one group: runs its members as sessions of this process, or in processes of their own, and carries their
+//! outputs to each other.
 //!
 //! Everything that a member did is in the log of its session; what follows from a row of that log (messages by output wires,
 //! reports, failures, use of the budget) is written in one transaction with the number of the row. So a process that is
@@ -11,6 +12,7 @@ mod exchanges;
 mod life;
 mod member_logs;
 mod opening;
+mod process;
 mod state;
 
 use std::{
@@ -37,8 +39,11 @@ use crate::{
     graph::{Topology, hex12},
     recipe::{Limits, Recipe, document::Places},
 };
+use budget::Budget;
+pub(crate) use budget::Counter;
 pub use budget::Meter;
 pub use opening::{Maker, NewAgent};
+pub(crate) use state::LiveAgent;
 use state::State;
 
 /// Interval at which the group is checked where nothing notifies of a change.
@@ -81,7 +86,7 @@ pub(crate) struct Inner {
     state: Mutex<State>,
     /// Held while the graph is changed.
     changing: tokio::sync::Mutex<()>,
-    meter: Meter,
+    budget: Budget,
     /// Changes with everything that happens.
     changed: watch::Sender<u64>,
     shown: Mutex<Option<mpsc::UnboundedSender<Seen>>>,
@@ -206,7 +211,7 @@ impl Service {
             workspace,
             state: Mutex::new(state),
             changing: tokio::sync::Mutex::default(),
-            meter: Meter::new(limits, used),
+            budget: Budget::new(limits, used),
             changed: watch::Sender::new(0),
             shown: Mutex::default(),
             tasks: Mutex::default(),
@@ -227,7 +232,7 @@ impl Service {
 
     /// Returns the limits of the group and what it used, those of this process first.
     pub fn used(&self) -> (Limits, Used) {
-        self.inner.meter.state()
+        self.inner.budget.state()
     }
 
     /// Returns what happens from now on. Only the last caller gets it.
@@ -298,7 +303,7 @@ impl Service {
         }
         loop {
             changed.borrow_and_update();
-            if let Some(limit) = inner.meter.exhausted() {
+            if let Some(limit) = inner.budget.exhausted() {
                 return Ok(Settled::Budget(limit));
             }
             if inner.state.lock().is_stopped {

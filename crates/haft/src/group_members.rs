@@ -1,6 +1,10 @@
 //! Members of groups: their agents, with the profile, the model and the tools that a recipe gives them.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use agent::{
     Agent, Bounds, Setup,
@@ -31,16 +35,20 @@ const ALSO_CALLED: [(&str, &str); 3] = [("bash", "shell"), ("multi_edit", "edit"
 
 /// Makes the agents of a group.
 pub(crate) struct GroupMembers {
-    pub(crate) factory: Arc<AgentFactory>,
+    factory: Arc<AgentFactory>,
     /// Whether models that the workspace names count.
-    pub(crate) trusted: bool,
-    /// Whether a person is there to answer questions.
-    pub(crate) attended: bool,
-    /// The folder of installed packages of creatures.
-    pub(crate) packages: Option<std::path::PathBuf>,
+    trusted: bool,
+    packages: Option<PathBuf>,
+    attended: bool,
 }
 
 impl GroupMembers {
+    /// Members with the models, tools and profiles of this factory. `packages` is the folder of installed packages of creatures;
+    /// `attended` says whether a person is there to answer questions.
+    pub(crate) fn new(factory: &Arc<AgentFactory>, packages: Option<PathBuf>, attended: bool) -> Self {
+        Self { trusted: factory.opened.trusted, packages, attended, factory: factory.clone() }
+    }
+
     /// Returns the profile of a member, and notes.
     fn profile_of(
         &self,
@@ -173,7 +181,7 @@ fn triggers_of(spec: &MemberSpec, base: Option<&Profile>, notes: &mut Vec<String
 impl Maker for GroupMembers {
     fn make(&self, member: NewAgent<'_>) -> Result<Opened, Fault> {
         let prepared = member.prepared;
-        prepared.hub().set_waits(self.attended);
+        prepared.hub().set_waits(member.is_attended);
         let factory = &self.factory;
         let session = factory.session(Some(prepared.session()), "group", prepared.approver());
         session.joins(member.groups.clone());
@@ -283,6 +291,19 @@ impl Maker for GroupMembers {
         })
     }
 
+    fn is_attended(&self) -> bool {
+        self.attended
+    }
+
+    fn process(&self, group: &str, id: &str) -> Result<std::process::Command, Fault> {
+        let program = std::env::current_exe().map_err(|error| {
+            Fault::new(Kind::Unavailable, format!("haft does not find its own program: {error}"))
+        })?;
+        let mut command = std::process::Command::new(program);
+        command.args(member_arguments(std::env::args_os().skip(1), group, id));
+        Ok(command)
+    }
+
     fn check_folder(&self, folder: &str) -> Result<(), Fault> {
         let roots = self.factory.opened.runtime.roots();
         let at = roots.locate(folder)?.absolute();
@@ -291,6 +312,15 @@ impl Maker for GroupMembers {
         }
         Err(Fault::new(Kind::NotFound, format!("`{folder}` is not a folder of the workspace")))
     }
+}
+
+/// Returns the arguments of `haft group run` for the process of one member: those of this process, so that all options are the
+/// same, and the member before the end of the options.
+fn member_arguments(own: impl Iterator<Item = OsString>, group: &str, id: &str) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = own.collect();
+    let end = arguments.iter().position(|it| it == "--").unwrap_or(arguments.len());
+    arguments.insert(end, format!("--process-of={group}/{id}").into());
+    arguments
 }
 
 fn folders_in(folder: &Path) -> Vec<String> {

@@ -150,6 +150,11 @@ impl Sessions {
         self.handle(session, who).attend()
     }
 
+    /// Returns whether this process runs the session.
+    pub fn runs_here(&self, session: &str) -> bool {
+        self.inner.owned.get(session).is_some()
+    }
+
     /// How a session stands; nothing, where no process that can be reached runs it.
     ///
     /// # Errors

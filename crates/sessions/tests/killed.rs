@@ -152,6 +152,8 @@ async fn an_approval_of_a_process_that_died_expires_and_its_prompt_ends_as_inter
     let from = here.runtime().store().folder().to_owned();
     let other = copy.process();
     let to = other.runtime().store().folder().to_owned();
+    // Its files are replaced: nothing of it may be written after that.
+    assert!(other.runtime().store().close(crate::support::TIMEOUT));
     drop(other);
     std::fs::create_dir_all(&to).unwrap();
     for file in std::fs::read_dir(&from).unwrap().flatten() {

@@ -13,7 +13,7 @@ use std::future::Future;
 use kit::{Fault, Kind, redact::Secrets};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use super::{Store, masking::mask, now_ms, savepoint::whole, signals};
 pub use row::{Arrival, ArrivalState, NewMessage, Posted, Source};
@@ -219,14 +219,38 @@ impl Inbox {
         signals::subscribe(self.store.folder(), &signal_of(recipient))
     }
 
+    /// Returns the recipient of each message that is committed in this process from now on, and of each
+    /// [`notify`](Self::notify) here: to wake another process.
+    pub fn all_arrivals(&self) -> AllArrivals {
+        AllArrivals(signals::listen(self.store.folder()))
+    }
+
     /// Wakes whoever waits for messages of this session in this process: another process may have added one.
     pub fn notify(&self, recipient: &str) {
         signals::fire(self.store.folder(), &signal_of(recipient));
     }
 }
 
+/// The recipients of messages, as they are committed in this process.
+pub struct AllArrivals(mpsc::UnboundedReceiver<String>);
+
+impl AllArrivals {
+    /// Waits for the next message, and returns the session that gets it.
+    pub async fn next(&mut self) -> Option<String> {
+        loop {
+            let signal = self.0.recv().await?;
+            if let Some(recipient) = signal.strip_prefix(SIGNAL) {
+                return Some(recipient.to_owned());
+            }
+        }
+    }
+}
+
+/// The beginning of the name of an inbox's signal.
+const SIGNAL: &str = "inbox ";
+
 fn signal_of(recipient: &str) -> String {
-    format!("inbox {recipient}")
+    format!("{SIGNAL}{recipient}")
 }
 
 /// Wakes whoever waits for messages of this session, after a transaction of another module that added one.

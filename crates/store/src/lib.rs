@@ -49,8 +49,8 @@ pub use database::{Stamp, Store, folder_of};
 pub use events::{EventRow, Events, Write};
 pub use grants::{GrantRecord, Grants};
 pub use inbox::{
-    Arrival, ArrivalState, Claim, Inbox, LONGEST_MESSAGE, MOST_QUEUED, NewMessage, Posted, Refused, Source,
-    message_id,
+    AllArrivals, Arrival, ArrivalState, Claim, Inbox, LONGEST_MESSAGE, MOST_QUEUED, NewMessage, Posted,
+    Refused, Source, message_id,
 };
 pub use live::corpse;
 pub use operations::{Noted, Operation, Operations};

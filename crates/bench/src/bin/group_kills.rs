@@ -17,7 +17,7 @@ use std::{
     time::Instant,
 };
 
-use bench::group_kills::{Counts, Kills, Trouble, one_run, run_group};
+use bench::group_kills::{Counts, Kills, Trouble, one_run, run_group, run_member};
 
 /// The numbers of a run of this program.
 struct Load {
@@ -39,6 +39,12 @@ fn main() -> Result<(), Trouble> {
     {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         return runtime.block_on(run_group(Path::new(folder), ahead.parse()?));
+    }
+    if let [member, folder, ahead] = arguments.as_slice()
+        && member == "member"
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        return runtime.block_on(run_member(Path::new(folder), ahead.parse()?));
     }
     let load = load(&arguments)?;
     let began = Instant::now();

@@ -1,6 +1,6 @@
 //! The agents of a group of the plan.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, process::Command, sync::Arc, time::Duration};
 
 use agent::{Agent, Driver, Driving, Settings};
 use groups::{
@@ -53,6 +53,8 @@ pub(super) struct Members {
     pub(super) clock: Ahead,
     /// Called with each request to a model.
     pub(super) asked: fn(),
+    /// The folder of the run.
+    pub(super) folder: PathBuf,
 }
 
 impl Members {
@@ -112,6 +114,13 @@ impl Maker for Members {
 
     fn check_model(&self, name: &str) -> Result<(), Fault> {
         Err(none(&format!("model `{name}`")))
+    }
+
+    fn process(&self, _: &str, _: &str) -> Result<Command, Fault> {
+        let program = std::env::current_exe().map_err(|_| none("program"))?;
+        let mut command = Command::new(program);
+        command.arg("member").arg(&self.folder).arg(self.clock.0.to_string());
+        Ok(command)
     }
 
     fn check_folder(&self, folder: &str) -> Result<(), Fault> {

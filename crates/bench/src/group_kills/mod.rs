@@ -12,7 +12,7 @@ mod run;
 
 pub use check::{Counts, check};
 pub use plan::{Plan, Random};
-pub use process::run_group;
+pub use process::{run_group, run_member};
 pub use run::{Kills, one_run};
 
 /// The error of a run that could not be made.

@@ -101,12 +101,17 @@ impl Plan {
                 ..MemberSpec::default()
             });
         }
-        let root = has_root.then(|| MemberSpec {
+        let mut root = has_root.then(|| MemberSpec {
             name: ROOT.to_owned(),
             send: some(&mut random),
             ..MemberSpec::default()
         });
         let triggers = (0..=random.below(4)).map(|at| trigger(at, &mut random, count, &channels)).collect();
+        // In a third of the groups, about half of the members have a process of their own.
+        let mut apart = Random::new(seed.rotate_left(17));
+        if apart.one_of(3) {
+            members.iter_mut().chain(&mut root).for_each(|it: &mut MemberSpec| it.process = apart.one_of(2));
+        }
         let recipe = Recipe {
             name: "kills".to_owned(),
             root,

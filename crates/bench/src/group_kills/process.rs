@@ -9,6 +9,7 @@ use std::{
 };
 
 use groups::{
+    member_process::{self, End, GroupSocket},
     recipe::{Limits, document::Places},
     service::{Parts, Service, Settled},
 };
@@ -68,17 +69,34 @@ fn runtime(folder: &Path) -> Result<Runtime, Trouble> {
     Ok(Runtime::open(settings, tools::of_agents(tools::HAFT)).map_err(|it| it.what)?)
 }
 
+fn members(folder: &Path, ahead_ms: u64) -> Result<Members, Trouble> {
+    let plan: Plan = serde_json::from_slice(&fs::read(folder.join("plan.json"))?)?;
+    let (runtime, clock) = (runtime(folder)?, Ahead(ahead_ms));
+    Ok(Members { runtime, plan, clock, asked, folder: folder.to_owned() })
+}
+
+/// Runs one member of the group of the plan in this process, which the group has started.
+///
+/// # Errors
+/// When it can't be run.
+pub async fn run_member(folder: &Path, ahead_ms: u64) -> Result<(), Trouble> {
+    let socket = GroupSocket::take()?;
+    let members = Arc::new(members(folder, ahead_ms)?);
+    let store = members.runtime.store().clone();
+    match member_process::run(socket, store.clone(), members).await.map_err(|it| it.what)? {
+        End::Asked => Ok(store.flush().await.map_err(|it| it.what)?),
+        End::Alone => std::process::exit(1),
+    }
+}
+
 /// Runs the group of the plan in this folder: begins it, or goes on with it. `ahead_ms` is how far the clock of its triggers is
 /// ahead. Ends when nothing is left to do.
 ///
 /// # Errors
 /// When it can't be run, or does not come to an end.
 pub async fn run_group(folder: &Path, ahead_ms: u64) -> Result<(), Trouble> {
-    let plan: Plan = serde_json::from_slice(&fs::read(folder.join("plan.json"))?)?;
-    let runtime = runtime(folder)?;
-    let store = runtime.store().clone();
-    let clock = Ahead(ahead_ms);
-    let members = Members { runtime: runtime.clone(), plan: plan.clone(), clock, asked };
+    let members = members(folder, ahead_ms)?;
+    let (plan, store) = (members.plan.clone(), members.runtime.store().clone());
     let parts = Parts {
         store: store.clone(),
         maker: Arc::new(members),

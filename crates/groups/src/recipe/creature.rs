@@ -21,7 +21,7 @@ const BY_NAME: [&str; 5] = ["tools", "subagents", "plugins", "mcp_servers", "tri
 const DIRECTIVES: [&str; 3] = ["base_config", "no_inherit", "prompt_mode"];
 
 /// Fields that have an effect here.
-const USED: [&str; 20] = [
+const USED: [&str; 21] = [
     "name",
     "description",
     "controller",
@@ -41,6 +41,7 @@ const USED: [&str; 20] = [
     "output_wiring",
     "termination",
     "pwd",
+    "process",
     "session_key",
 ];
 
@@ -110,15 +111,15 @@ pub fn load(places: &Places, from: &Path, named: &str) -> Result<MemberSpec, Fau
     Ok(spec)
 }
 
-/// Refuses the key that wants a process for one member.
+/// Returns whether a member runs in a process of its own, where its config says so.
 ///
 /// # Errors
-/// When it is there and not false.
-pub(super) fn no_process(fields: &Map<String, Value>) -> Result<(), Fault> {
+/// When that is neither true nor false.
+pub(super) fn process(fields: &Map<String, Value>) -> Result<Option<bool>, Fault> {
     match fields.get("process") {
-        None | Some(Value::Bool(false)) => Ok(()),
-        Some(_) => Err(Fault::bad_args("`process`: haft runs all agents of a group in one process")
-            .next("Leave it out: `group_kill_node` and `haft group stop --kill` end one agent with all that it started.")),
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(it)) => Ok(Some(*it)),
+        Some(other) => Err(wrong("process", other, "true or false")),
     }
 }
 
@@ -127,7 +128,6 @@ pub(super) fn no_process(fields: &Map<String, Value>) -> Result<(), Fault> {
 /// # Errors
 /// When a base is missing, or a field has a wrong type.
 pub fn of_fields(places: &Places, folder: &Path, fields: Map<String, Value>) -> Result<MemberSpec, Fault> {
-    no_process(&fields)?;
     let mut notes = Vec::new();
     let Merged { fields, prompts } = inherit(places, folder, fields, BASES, &mut notes)?;
     let name = text(&fields, "name")?.unwrap_or_default();
@@ -162,6 +162,7 @@ pub fn of_fields(places: &Places, folder: &Path, fields: Map<String, Value>) -> 
         spec.max_steps = usize::try_from(most).ok();
     }
     spec.pwd = text(&fields, "pwd")?;
+    spec.process = process(&fields)?.unwrap_or_default();
     spec.session_key = text(&fields, "session_key")?;
     let used = |it: &str| USED.contains(&it) || OF_MODEL.contains(&it);
     for (key, value) in fields.iter().filter(|(key, _)| !used(key)) {

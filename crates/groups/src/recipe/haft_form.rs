@@ -125,7 +125,6 @@ fn agent(
             .ok_or_else(|| Fault::bad_args("an agent of the group has no `name`"))?,
     };
     let within = |fault: Fault| Fault { what: format!("`{name}`: {}", fault.what), ..fault };
-    creature::no_process(fields).map_err(within)?;
     let mut spec = match text(fields, "config")? {
         Some(config) => creature::load(places, folder, &config).map_err(within)?,
         None => MemberSpec::default(),
@@ -147,6 +146,7 @@ fn agent(
     spec.wires.extend(wires_of(fields, "wires").map_err(within)?);
     spec.startup = text(fields, "startup")?.or(spec.startup);
     spec.pwd = text(fields, "pwd")?.or(spec.pwd);
+    spec.process = creature::process(fields).map_err(within)?.unwrap_or(spec.process);
     for raw in list(fields, "triggers")? {
         let Value::Object(mut options) = raw else { return Err(within(wrong("triggers", &raw, "tables"))) };
         let mut take = |key: &str| options.remove(key).and_then(|it| it.as_str().map(str::to_owned));

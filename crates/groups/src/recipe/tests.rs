@@ -249,11 +249,19 @@ fn variables_have_their_defaults_and_never_the_environment() {
 }
 
 #[test]
-fn process_of_its_own_is_refused_in_both_forms() {
+fn process_of_its_own_is_a_key_in_both_forms_and_true_or_false() {
     let toml = "//- group.toml\n[group]\n[[group.agent]]\nname = \"ann\"\nprocess = true\n";
-    let why = loaded(toml, "group.toml").unwrap_err();
-    assert!(why.contains("`ann`: `process`: haft runs all agents of a group in one process"), "{why}");
     let yaml = "//- terrarium.yaml\nterrarium:\n  creatures:\n    - {name: ann, process: true}\n";
-    assert!(loaded(yaml, "terrarium.yaml").unwrap_err().contains("in one process"));
-    assert!(loaded(&toml.replace("true", "false"), "group.toml").is_ok());
+    let files = "//- group.toml\n[group]\n[[group.agent]]\nname = \"ann\"\nconfig = \"a\"\n\
+                 //- a/config.yaml\nprocess: true\n";
+    for (files, file) in [(toml, "group.toml"), (yaml, "terrarium.yaml"), (files, "group.toml")] {
+        assert!(loaded(files, file).unwrap().members[0].process, "{files}");
+        assert!(
+            !loaded(&files.replace("process: true", "").replace("process = true", ""), file).unwrap().members
+                [0]
+            .process
+        );
+    }
+    let why = loaded(&toml.replace("true", "\"yes\""), "group.toml").unwrap_err();
+    assert!(why.contains("`ann`") && why.contains("`process`") && why.contains("true or false"), "{why}");
 }

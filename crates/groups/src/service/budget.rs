@@ -7,7 +7,7 @@ use std::{
 
 use agent::model::{Abilities, Breach, Event, Events, Model, ModelError, Request};
 use futures_util::{StreamExt as _, stream};
-use kit::Spec;
+use kit::{Spec, services::Soon};
 use parking_lot::Mutex;
 use serde_json::json;
 use store::groups::Used;
@@ -19,9 +19,35 @@ use tokio::{
 use super::{Inner, event};
 use crate::recipe::Limits;
 
-/// Counts what the members of a group use. Cheap to clone.
+/// Counts requests of models: the budget of the group, or the way to it from a member with a process of its own.
+pub(crate) trait Counter: Send + Sync {
+    /// Takes one step of the budget, or returns the limit that forbids it.
+    fn take_step(&self) -> Soon<'_, Result<(), String>>;
+
+    /// Counts what the response to a request used.
+    fn add(&self, tokens: u64, dollars: f64);
+}
+
+/// Has the requests of models count. Cheap to clone.
 #[derive(Clone)]
 pub struct Meter {
+    counter: Arc<dyn Counter>,
+}
+
+impl Meter {
+    pub(crate) fn new(counter: Arc<dyn Counter>) -> Self {
+        Self { counter }
+    }
+
+    /// Returns a model whose requests count, and are refused once the budget is used up.
+    pub fn wrap(&self, model: Arc<dyn Model>) -> Arc<dyn Model> {
+        Arc::new(Metered { model, counter: self.counter.clone() })
+    }
+}
+
+/// The budget of a group: its limits, and what its members used. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Budget {
     inner: Arc<Counted>,
 }
 
@@ -33,10 +59,27 @@ struct Counted {
     exhausted: watch::Sender<Option<String>>,
 }
 
-impl Meter {
+impl Counter for Budget {
+    fn take_step(&self) -> Soon<'_, Result<(), String>> {
+        Box::pin(std::future::ready(self.take()))
+    }
+
+    fn add(&self, tokens: u64, dollars: f64) {
+        let mut used = self.inner.used.lock();
+        used.tokens = used.tokens.saturating_add(tokens);
+        used.cost += dollars;
+    }
+}
+
+impl Budget {
     pub(super) fn new(limits: Limits, used: Used) -> Self {
         let exhausted = watch::Sender::new(None);
         Self { inner: Arc::new(Counted { limits, used: Mutex::new(used), began: Instant::now(), exhausted }) }
+    }
+
+    /// Returns a meter of this budget.
+    pub(super) fn meter(&self) -> Meter {
+        Meter::new(Arc::new(self.clone()))
     }
 
     /// Returns the limits, and what was used.
@@ -53,8 +96,7 @@ impl Meter {
         &self.inner.limits
     }
 
-    /// Takes one step of the budget, or returns the limit that forbids it.
-    fn take_step(&self) -> Result<(), String> {
+    fn take(&self) -> Result<(), String> {
         let limits = &self.inner.limits;
         let mut used = self.inner.used.lock();
         let reached = if limits.steps.is_some_and(|most| used.steps >= most) {
@@ -99,16 +141,11 @@ impl Meter {
             is_new
         });
     }
-
-    /// Returns a model whose requests count, and are refused once the budget is used up.
-    pub fn wrap(&self, model: Arc<dyn Model>) -> Arc<dyn Model> {
-        Arc::new(Metered { model, meter: self.clone() })
-    }
 }
 
 struct Metered {
     model: Arc<dyn Model>,
-    meter: Meter,
+    counter: Arc<dyn Counter>,
 }
 
 impl Model for Metered {
@@ -133,28 +170,30 @@ impl Model for Metered {
     }
 
     fn stream(&self, request: Request) -> Events {
-        if let Err(limit) = self.meter.take_step() {
-            let what = format!("the budget of the group is used up: {limit}");
-            let error = ModelError::new(Breach::Refused, what)
-                .next("`haft group run --resume NAME` with a higher `--budget-…` goes on.");
-            return Box::pin(stream::once(std::future::ready(Err(error))));
-        }
-        let (meter, price) = (self.meter.clone(), self.model.abilities().price);
-        Box::pin(self.model.stream(request).inspect(move |part| {
-            if let Ok(Event::Used(usage)) = part {
-                let mut used = meter.inner.used.lock();
-                used.tokens = used.tokens.saturating_add(usage.all());
-                used.cost += price.map_or(0.0, |it| usage.cost(&it));
+        let (counter, model) = (self.counter.clone(), self.model.clone());
+        let begins = async move {
+            if let Err(limit) = counter.take_step().await {
+                let what = format!("the budget of the group is used up: {limit}");
+                let error = ModelError::new(Breach::Refused, what)
+                    .next("`haft group run --resume NAME` with a higher `--budget-…` goes on.");
+                return Box::pin(stream::once(std::future::ready(Err(error)))) as Events;
             }
-        }))
+            let price = model.abilities().price;
+            Box::pin(model.stream(request).inspect(move |part| {
+                if let Ok(Event::Used(usage)) = part {
+                    counter.add(usage.all(), price.map_or(0.0, |it| usage.cost(&it)));
+                }
+            }))
+        };
+        Box::pin(stream::once(begins).flatten())
     }
 }
 
 /// Stops all members once a limit is reached.
 pub(super) async fn watch_over(inner: Weak<Inner>) {
-    let Some(meter) = inner.upgrade().map(|it| it.meter.clone()) else { return };
-    let mut exhausted = meter.inner.exhausted.subscribe();
-    let until = meter.until();
+    let Some(budget) = inner.upgrade().map(|it| it.budget.clone()) else { return };
+    let mut exhausted = budget.inner.exhausted.subscribe();
+    let until = budget.until();
     let timer = async {
         match until {
             Some(until) => sleep_until(until).await,
@@ -163,15 +202,15 @@ pub(super) async fn watch_over(inner: Weak<Inner>) {
     };
     tokio::select! {
         reached = async { exhausted.wait_for(Option::is_some).await.is_ok() } => if !reached { return },
-        () = timer => meter.reach(&format!("{} minutes", meter.inner.limits.minutes.unwrap_or_default())),
+        () = timer => budget.reach(&format!("{} minutes", budget.inner.limits.minutes.unwrap_or_default())),
     }
-    let (Some(inner), Some(limit)) = (inner.upgrade(), meter.exhausted()) else { return };
+    let (Some(inner), Some(limit)) = (inner.upgrade(), budget.exhausted()) else { return };
     let ids: Vec<String> = inner.state.lock().live.keys().cloned().collect();
     for id in &ids {
         inner.hold_turns(id, true);
         inner.cancel_turn(id).await;
     }
-    let (_, used) = meter.state();
+    let (_, used) = budget.state();
     let body = json!({"limit": limit, "tokens": used.tokens, "steps": used.steps, "cost": used.cost});
     if let Err(fault) = inner.note(vec![event("budget_exhausted", None, body)]).await {
         tracing::warn!(%fault, "the end of the group's budget is not in its events");

@@ -126,7 +126,7 @@ impl Inner {
             let depth = state.topology.depth_of(&whose) + 1;
             (graph, state.topology.name(&whose).to_owned(), spec, depth)
         };
-        let most = self.meter.limits().depth.unwrap_or(Limits::DEPTH);
+        let most = self.budget.limits().depth.unwrap_or(Limits::DEPTH);
         if depth > most {
             return Err(Fault::denied(format!(
                 "agents may start agents {most} deep; this one would be {depth} deep"

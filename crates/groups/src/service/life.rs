@@ -8,7 +8,7 @@ use sessions::{Operation, Prompt};
 use store::{NewMessage, Source, groups::NewGroupEvent};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Inner, blocking, event, member_logs};
+use super::{Inner, blocking, event, member_logs, process::Process};
 use crate::{
     runtime_prompt::{block, with_block},
     status::Status,
@@ -23,18 +23,35 @@ const GROUP: &str = "group";
 impl Inner {
     /// Opens the session of a member and follows its log.
     pub(super) async fn start(self: &Arc<Self>, id: &str) -> Result<(), Fault> {
-        let (session, seen) = {
+        let (session, seen, has_process) = {
             let state = self.state.lock();
             let live = state.live.get(id).ok_or_else(|| Fault::not_found(format!("no agent `{id}`")))?;
-            (live.session.clone(), live.done)
+            (live.session.clone(), live.done, live.spec.process)
         };
-        let handle = self.sessions.open(Some(&session), GROUP).await?;
+        let process = match has_process {
+            true => Some(Process::start(self, id).await?),
+            false => None,
+        };
+        let opened = self.sessions.open(Some(&session), GROUP).await;
+        if let (Err(_), Some(process)) = (&opened, &process) {
+            process.end().await;
+        }
+        let handle = opened?;
         let watcher = handle.watch(seen);
         {
             let mut state = self.state.lock();
             let Some(live) = state.live.get_mut(id) else { return Ok(()) };
             (live.running, live.standing.killed) = (true, false);
             live.handle = Some(handle);
+            if let Some(process) = process {
+                // Both may have changed since it was started.
+                process.set_gate(!live.standing.paused);
+                live.process = Some(process);
+                live.standing.status = Status::Idle;
+            }
+        }
+        if has_process {
+            self.refresh();
         }
         let task = tokio::spawn(member_logs::follow(Arc::downgrade(self), id.to_owned(), watcher));
         if let Some(live) = self.state.lock().live.get_mut(id) {
@@ -60,7 +77,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn write_flags(&self, id: &str, events: Vec<NewGroupEvent>) -> Result<(), Fault> {
+    pub(super) async fn write_flags(&self, id: &str, events: Vec<NewGroupEvent>) -> Result<(), Fault> {
         self.write_flags_with(id, None, events).await
     }
 
@@ -94,11 +111,14 @@ impl Inner {
 
     /// Ends the session of a member: its turn, its jobs and its keeper with everything that it started.
     pub(super) async fn end(&self, id: &str) {
-        let handle = self.state.lock().live.get_mut(id).and_then(|it| {
+        let parts = self.state.lock().live.get_mut(id).and_then(|it| {
             it.agent = None;
-            it.handle.take()
+            Some((it.handle.take()?, it.process.take()))
         });
-        let Some(handle) = handle else { return };
+        let Some((handle, process)) = parts else { return };
+        if let Some(process) = &process {
+            process.is_to_end();
+        }
         for operation in [Operation::Cancel { prompt: None }, Operation::Close] {
             let key = self.store.call_id();
             match tokio::time::timeout(END, handle.act(&key, operation)).await {
@@ -109,6 +129,9 @@ impl Inner {
         }
         // What was logged until now still counts, as its text may be wired to others.
         self.read_to_end(id).await;
+        if let Some(process) = process {
+            process.end().await;
+        }
         if let Some(live) = self.state.lock().live.get_mut(id) {
             live.follows = None;
             live.began = None;
@@ -120,7 +143,7 @@ impl Inner {
     }
 
     /// Waits until the log of a member is read, briefly.
-    async fn read_to_end(&self, id: &str) {
+    pub(super) async fn read_to_end(&self, id: &str) {
         let mut changed = self.changed.subscribe();
         let wait = async {
             loop {
@@ -147,6 +170,9 @@ impl Inner {
         if let Some(live) = self.state.lock().live.get_mut(id) {
             live.standing.paused = held;
             live.gate.send_replace(!held);
+            if let Some(process) = &live.process {
+                process.set_gate(!held);
+            }
         }
     }
 
@@ -201,6 +227,11 @@ impl Inner {
             }
             LifeChange::Pause => {
                 self.hold_turns(&id, true);
+                let process = self.state.lock().live.get(&id).and_then(|it| it.process.clone());
+                if let Some(process) = process {
+                    // Its process holds them once it has answered.
+                    process.owes_jobs().await;
+                }
                 self.write_flags(&id, vec![mine("creature_paused")]).await?;
                 Ok(json!({"paused": id}))
             }
@@ -280,6 +311,9 @@ impl Inner {
     pub(super) fn refresh(&self) {
         let state = self.state.lock();
         for (id, live) in &state.live {
+            if let Some(process) = &live.process {
+                process.set_block(block(&state.topology, id));
+            }
             let Some(agent) = &live.agent else { continue };
             let before = agent.steering.system();
             let after = with_block(&before, block(&state.topology, id).as_deref());
@@ -335,15 +369,19 @@ impl Inner {
             return Ok(false);
         }
         for session in sessions {
-            let weak = {
+            let (weak, process) = {
                 let state = self.state.lock();
-                let id = state.by_session(&session);
-                id.and_then(|id| state.live.get(id))
-                    .and_then(|it| it.agent.as_ref())
-                    .map(|it| it.session.clone())
+                let live = state.by_session(&session).and_then(|id| state.live.get(id));
+                let agent = live.and_then(|it| it.agent.as_ref());
+                (agent.map(|it| it.session.clone()), live.and_then(|it| it.process.clone()))
             };
             if let Some(session) = weak.and_then(|it| it.get())
                 && !session.owed_jobs().await.is_empty()
+            {
+                return Ok(false);
+            }
+            if let Some(process) = process
+                && process.owes_jobs().await
             {
                 return Ok(false);
             }

@@ -115,7 +115,7 @@ impl Inner {
 
     /// Counts a message between members, and pauses those that only answer each other.
     async fn message_shown(&self, id: &str, source: &str, from: &str) -> Result<(), Fault> {
-        let most = self.meter.limits().exchanges.unwrap_or(Limits::EXCHANGES).max(1);
+        let most = self.budget.limits().exchanges.unwrap_or(Limits::EXCHANGES).max(1);
         let looping = {
             let mut state = self.state.lock();
             match state.topology.resolve(id, from) {
@@ -362,11 +362,11 @@ impl Inner {
 
     /// Records that a member could not be started.
     pub(super) async fn failed(&self, id: &str, why: &str) -> Result<(), Fault> {
-        self.with_live(id, |live| live.standing.status = Status::Error);
         let key = self.store.call_id();
         for message in self.tell_above(id, why, &key) {
             self.store.inbox().post(message).await?;
         }
+        self.with_live(id, |live| live.standing.status = Status::Error);
         self.note(vec![event("creature_failed", Some(id), json!({"why": why}))]).await
     }
 }

@@ -53,6 +53,23 @@ pub trait Maker: Send + Sync + 'static {
     /// # Errors
     /// When it does not.
     fn check_folder(&self, folder: &str) -> Result<(), Fault>;
+
+    /// Returns whether a person is there to answer questions.
+    fn is_attended(&self) -> bool {
+        false
+    }
+
+    /// Returns the command that runs this member in a process of its own, by [`member_process::run`](crate::member_process::run).
+    /// Its standard input becomes the socket to the group.
+    ///
+    /// # Errors
+    /// When this program has no such command.
+    fn process(&self, group: &str, id: &str) -> Result<std::process::Command, Fault> {
+        let fault = Fault::bad_args(format!(
+            "this program can't run the agent `{id}` of `{group}` in a process of its own"
+        ));
+        Err(fault.next("Leave `process` out."))
+    }
 }
 
 /// A member whose agent is to be opened.
@@ -69,8 +86,10 @@ pub struct NewAgent<'a> {
     pub block: Arc<dyn Fn() -> Option<String> + Send + Sync>,
     /// Its group, for its tools.
     pub groups: Arc<dyn Groups>,
-    /// The count of what it uses.
+    /// Counts what it uses.
     pub meter: Meter,
+    /// Whether a person is there to answer questions.
+    pub is_attended: bool,
     /// Whether it admits turns that its messages begin.
     pub gate: tokio::sync::watch::Receiver<bool>,
 }
@@ -93,6 +112,11 @@ impl Opener for Members {
                 Fault::not_found(format!("`{}` is no member of the group", prepared.session()))
             })?;
             let live = state.live.get(&id).ok_or_else(|| Fault::bug("a member without a state"))?;
+            if live.spec.process {
+                let what =
+                    format!("`{}` has a process of its own, which has ended", state.topology.name(&id));
+                return Err(Fault::new(Kind::Unavailable, what));
+            }
             let gate = live.gate.subscribe();
             let name = state.topology.name(&id).to_owned();
             (id.clone(), live.spec.clone(), name, state.topology.is_privileged(&id), gate)
@@ -106,7 +130,8 @@ impl Opener for Members {
             is_privileged,
             block: Arc::new(now),
             groups: Arc::new(GroupOf { inner: self.0.clone(), id: id.clone() }),
-            meter: inner.meter.clone(),
+            meter: inner.budget.meter(),
+            is_attended: inner.maker.is_attended(),
             gate,
         })?;
         if let Some(live) = inner.state.lock().live.get_mut(&id) {
@@ -119,7 +144,7 @@ impl Opener for Members {
 
     fn set_model(&self, agent: &Agent, name: &str) -> Result<(), Fault> {
         let inner = self.inner()?;
-        inner.maker.set_model(agent, name, &inner.meter)
+        inner.maker.set_model(agent, name, &inner.budget.meter())
     }
 
     fn keep(&self, agent: &Agent) -> Result<(), Fault> {

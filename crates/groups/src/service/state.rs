@@ -1,6 +1,9 @@
 //! The state of a group in memory, and its rows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use agent::Steering;
 use kit::Fault;
@@ -14,7 +17,7 @@ use store::{
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::exchanges::Exchanges;
+use super::{exchanges::Exchanges, process::Process};
 use crate::{
     graph::{Channel, Graph, Names, Topology, direct_description},
     recipe::MemberSpec,
@@ -53,15 +56,18 @@ pub(super) struct Live {
     pub(super) goes_on: bool,
     pub(super) handle: Option<Handle>,
     pub(super) follows: Option<AbortOnDropHandle<()>>,
+    /// Its agent, where it runs in this process.
     pub(super) agent: Option<LiveAgent>,
+    /// Its process, where it has one of its own.
+    pub(super) process: Option<Arc<Process>>,
     /// Whether it admits turns; the loop of its session waits for it.
     pub(super) gate: watch::Sender<bool>,
 }
 
 /// The parts of a running agent that others use.
-pub(super) struct LiveAgent {
-    pub(super) steering: Steering,
-    pub(super) session: WeakSession,
+pub(crate) struct LiveAgent {
+    pub(crate) steering: Steering,
+    pub(crate) session: WeakSession,
 }
 
 impl Live {
@@ -80,6 +86,7 @@ impl Live {
             handle: None,
             follows: None,
             agent: None,
+            process: None,
             gate: watch::Sender::new(true),
         }
     }

@@ -13,6 +13,7 @@ use serve::acp::{
     },
 };
 use sessions::{Attachment, Operation, Prompt, TurnEnd};
+use tokio::sync::MutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -36,17 +37,19 @@ impl AcpSession {
         blocks: Vec<ContentBlock>,
         stop: &CancellationToken,
     ) -> Result<StopReason, Error> {
+        let mut arriving = Some(self.arriving.lock().await);
         let prompt = read(blocks, self.cwd()).map_err(|fault| error_of(&fault))?;
         let operations = match self.work(prompt).await.map_err(|fault| error_of(&fault))? {
             Work::Operations(operations) => operations,
             Work::Text(text) => {
+                drop(arriving);
                 self.answers(&text).await;
                 return Ok(StopReason::EndTurn);
             }
         };
         let mut reason = StopReason::EndTurn;
         for operation in operations {
-            reason = self.operate(operation, stop).await?;
+            reason = self.operate(operation, stop, arriving.take()).await?;
             if reason != StopReason::EndTurn {
                 break;
             }
@@ -54,11 +57,16 @@ impl AcpSession {
         Ok(reason)
     }
 
-    async fn operate(&self, operation: Operation, stop: &CancellationToken) -> Result<StopReason, Error> {
+    async fn operate(
+        &self,
+        operation: Operation,
+        stop: &CancellationToken,
+        arriving: Option<MutexGuard<'_, ()>>,
+    ) -> Result<StopReason, Error> {
         let is_prompt = matches!(operation, Operation::Prompt(_));
         let key = self.new_key();
         self.own.lock().insert(key.clone());
-        let done = self.until_done(&key, operation.clone(), stop).await;
+        let done = self.until_done(&key, operation.clone(), stop, arriving).await;
         self.own.lock().remove(&key);
         let Some(done) = done else { return Ok(StopReason::Cancelled) };
         let value = done.map_err(|fault| error_of(&fault))?;
@@ -106,14 +114,21 @@ impl AcpSession {
         self.shared.editor.update(&self.id, SessionUpdate::AgentMessageChunk(chunk)).await;
     }
 
-    /// Does an operation, unless it is cancelled before it begins.
+    /// Does an operation, unless it is cancelled before it begins. The next prompt may arrive once this one is on the disk.
     async fn until_done(
         &self,
         key: &str,
         operation: Operation,
         stop: &CancellationToken,
+        arriving: Option<MutexGuard<'_, ()>>,
     ) -> Option<Result<Value, Fault>> {
-        let mut doing = pin!(self.handle.act(key, operation));
+        let mut doing = pin!(async {
+            if let Some(result) = self.handle.post(key, operation.clone()).await? {
+                return Ok(result);
+            }
+            drop(arriving);
+            self.handle.act(key, operation).await
+        });
         tokio::select! {
             biased;
             done = &mut doing => return Some(done),

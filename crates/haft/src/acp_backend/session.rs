@@ -62,6 +62,8 @@ pub(super) struct AcpSession {
     live: Mutex<Option<AbortOnDropHandle<()>>>,
     /// The number of the last row whose updates were sent.
     sent: watch::Sender<u64>,
+    /// Held from the arrival of a prompt until its operation is on the disk: prompts keep their order.
+    pub(super) arriving: tokio::sync::Mutex<()>,
     /// The keys of prompts that this editor has sent.
     pub(super) own: Arc<Mutex<HashSet<String>>>,
     /// Notes for the person, shown once.
@@ -126,6 +128,7 @@ impl AcpSession {
             updates: Mutex::default(),
             live: Mutex::default(),
             sent: watch::Sender::new(0),
+            arriving: tokio::sync::Mutex::default(),
             own: Arc::default(),
             notes: Mutex::default(),
             widest,

@@ -25,6 +25,29 @@ fn piped_requests_are_answered_before_the_end() {
 }
 
 #[test]
+fn prompts_that_are_sent_at_once_run_in_their_order() {
+    let words = ["first", "second", "third", "fourth", "fifth", "sixth"];
+    let script: Vec<Value> = words
+        .iter()
+        .map(|it| {
+            let mut answer = say(&format!("to the {it}"));
+            answer["expect"] = json!([it]);
+            answer
+        })
+        .collect();
+    let test_ws = workspace(&script);
+    let client = Client::start(&test_ws);
+    let session = client.session(&test_ws);
+    let sent: Vec<_> = words.iter().map(|it| client.prompt(&session, it)).collect();
+    for (word, turn) in words.iter().zip(sent) {
+        assert_eq!(turn.result()["stopReason"], "end_turn", "{word}");
+    }
+    let shown = client.text(&session, "agent_message_chunk");
+    assert_eq!(shown, words.map(|it| format!("to the {it}")).concat(), "{shown}");
+    client.end();
+}
+
+#[test]
 fn initialize_negotiates_the_version_and_offers_what_is_there() {
     let test_ws = workspace(&[]);
     let client = Client::spawn(&mut haft(&test_ws, &["acp"]), |_, _| None);

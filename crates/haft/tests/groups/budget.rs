@@ -15,12 +15,14 @@ fn stage() -> Stage {
 
 #[test]
 fn steps_of_all_agents_count_together_and_no_request_is_sent_beyond_them() {
-    let played = stage().plays(&["--budget-steps", "5"]);
-    assert_eq!((played.code, played.ended()["ended"].as_str()), (1, Some("paused")), "{played:#?}");
-    assert_eq!(played.ended()["steps"], 5);
-    assert_eq!(played.events("budget_exhausted")[0]["body"]["limit"], "5 steps");
-    let answers = played.lines.iter().filter(|it| it["row"]["event"] == "used").count();
-    assert!(answers <= 5, "{answers}");
+    for stage in [stage(), stage().with_processes()] {
+        let played = stage.plays(&["--budget-steps", "5"]);
+        assert_eq!((played.code, played.ended()["ended"].as_str()), (1, Some("paused")), "{played:#?}");
+        assert_eq!(played.ended()["steps"], 5);
+        assert_eq!(played.events("budget_exhausted")[0]["body"]["limit"], "5 steps");
+        let answers = played.lines.iter().filter(|it| it["row"]["event"] == "used").count();
+        assert!(answers <= 5, "{answers}");
+    }
 }
 
 #[test]

@@ -37,7 +37,16 @@ fn shown(stage: &Stage, name: &str, member: &str) -> Vec<String> {
 
 #[test]
 fn each_message_is_shown_once_whenever_the_process_is_killed() {
-    for after in [0, 2, 5, 9, 14] {
+    killed_after(&[0, 2, 5, 9, 14], &stage);
+}
+
+#[test]
+fn each_message_is_shown_once_also_where_each_agent_has_a_process() {
+    killed_after(&[1, 4, 8, 13], &|| stage().with_processes());
+}
+
+fn killed_after(moments: &[usize], stage: &dyn Fn() -> Stage) {
+    for &after in moments {
         let stage = stage();
         let mut playing = stage.starts(&[]);
         let name = playing.name();

@@ -172,19 +172,16 @@ fn group_tools_are_not_there_for_agents_that_are_not_privileged() {
 
 #[test]
 fn two_agents_that_only_answer_each_other_are_both_paused() {
-    let say = |to: &str| calls(&[("send_channel", json!({"channel": to, "message": "you first"}))]);
-    let turns = |to: &str| -> Vec<Value> { (0..30).flat_map(|_| [say(to), says("sent")]).collect() };
+    // By output wires: each turn that a message begins ends with another one.
+    let turns = || vec![says("you first"); 30];
     let actors = [
-        Actor { name: "ann", script: turns("b"), more: "listen = [\"a\"]\nsend = [\"b\"]" },
-        Actor { name: "bob", script: turns("a"), more: "listen = [\"b\"]\nsend = [\"a\"]" },
+        Actor { name: "ann", script: turns(), more: "wires = [\"bob\"]" },
+        Actor { name: "bob", script: turns(), more: "wires = [\"ann\"]" },
     ];
     let kick = calls(&[("group_send", json!({"to": "ann", "message": "begin"}))]);
-    let mut root = vec![kick, says("begun")];
-    // The root listens to both channels.
-    root.extend((0..40).map(|_| says("I listen")));
     let stage = Stage::new(
-        "channels = { a = \"\", b = \"\" }\nlimits = { exchanges = 3, steps = 200 }",
-        root,
+        "limits = { exchanges = 3, steps = 200 }",
+        vec![kick, says("begun"), says("I see")],
         &actors,
     );
     let played = stage.plays(&[]);

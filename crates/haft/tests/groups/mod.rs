@@ -5,4 +5,5 @@ mod control;
 mod examples;
 mod killed;
 mod life;
+mod process;
 mod support;

@@ -73,10 +73,25 @@ impl Stage {
         Self { test_ws }
     }
 
+    /// The same, with a process for each of the members.
+    pub(super) fn with_processes(self) -> Self {
+        let toml = std::fs::read_to_string(self.test_ws.at("group.toml")).unwrap();
+        let each = toml
+            .replace("[group.root]\n", "[group.root]\nprocess = true\n")
+            .replace("[[group.agent]]\n", "[[group.agent]]\nprocess = true\n");
+        self.test_ws.put("group.toml", each);
+        self
+    }
+
     /// Puts a creature with a script, which the root may start.
     pub(super) fn creature(&self, name: &str, script: &[Value]) {
+        self.creature_with(name, script, "");
+    }
+
+    /// The same, with more lines of YAML.
+    pub(super) fn creature_with(&self, name: &str, script: &[Value], more: &str) {
         let config =
-            format!("name: {name}\ncontroller: {{llm: 'script:{name}.jsonl'}}\ntools: [read, shell]\n");
+            format!("name: {name}\ncontroller: {{llm: 'script:{name}.jsonl'}}\ntools: [read, shell]\n{more}");
         self.test_ws.put(&format!("creatures/{name}/config.yaml"), config);
         // Its model takes longer than that of the root, which works on meanwhile.
         let slow = |(at, answer): (usize, &Value)| {
@@ -169,6 +184,14 @@ fn outputs(lines: &[Value], member: &str) -> Vec<String> {
     lines.iter().filter(of).map(|it| it["body"]["text"].as_str().unwrap().to_owned()).collect()
 }
 
+impl Drop for Playing {
+    /// A test that fails leaves no group behind.
+    fn drop(&mut self) {
+        // It has ended, unless the test failed.
+        drop(self.child.kill());
+    }
+}
+
 impl Playing {
     /// Waits for a line that is like this.
     pub(super) fn waits_for(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
@@ -207,6 +230,11 @@ impl Playing {
         });
     }
 
+    /// The id of the group's process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The name of the group.
     pub(super) fn name(&mut self) -> String {
         self.waits_for(|it| it["group"].is_string())["group"].as_str().unwrap().to_owned()
@@ -224,7 +252,7 @@ impl Playing {
             self.seen.push(line);
         }
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
-        Played { code, lines: self.seen }
+        Played { code, lines: std::mem::take(&mut self.seen) }
     }
 }
 

@@ -47,15 +47,24 @@ pub struct Orders {
     plan: Vec<u8>,
 }
 
+/// Takes the standard input of this process, so that no process that it starts has it; `/dev/null` is in its place.
+///
+/// # Errors
+/// When there is none.
+pub fn take_stdin() -> io::Result<OwnedFd> {
+    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, Mode::empty())?;
+    let taken = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(taken)
+}
+
 impl Orders {
     /// Takes the socket that is this process's standard input, and reads the plan from it.
     ///
     /// # Errors
     /// When no orders come: haft did not start this process.
     pub fn take() -> io::Result<Self> {
-        let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, Mode::empty())?;
-        let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
-        rustix::stdio::dup2_stdin(&null)?;
+        let socket = take_stdin()?;
         let plan = wire::receive_long(&socket, &mut Vec::new())?;
         Ok(Self { socket, plan })
     }

@@ -39,7 +39,7 @@ use std::{
 pub use client::{Base, Keeper, WeakKeeper, most_commands};
 pub use control::Life;
 #[cfg(target_os = "linux")]
-pub use keeper::{Looked, Orders, Tick};
+pub use keeper::{Looked, Orders, Tick, take_stdin};
 pub use process::{Ending, Exit, Left, Process};
 pub use recording::{Recording, Slice, SpillFile, SpillSpace, Spilling, plain_text};
 pub use screen::Screen;

@@ -1,5 +1,6 @@
 //! The group that an agent belongs to: its members, channels and wires.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Soon;
@@ -30,7 +31,7 @@ pub trait Groups: Send + Sync {
 }
 
 /// An action in a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GroupAct {
     /// Shows the group.
     Status {
@@ -65,7 +66,7 @@ pub enum GroupAct {
 }
 
 /// A member to be added.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewNode {
     /// Its config: a creature's folder, `@package/creatures/NAME`, or a profile.
     pub config: String,
@@ -82,7 +83,7 @@ pub struct NewNode {
 }
 
 /// A change of a member's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LifeChange {
     /// It ends and leaves the group.
     Remove,
@@ -113,7 +114,7 @@ impl LifeChange {
 }
 
 /// A change of a channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChannelChange {
     /// Creates it.
     Create {
@@ -134,7 +135,7 @@ pub enum ChannelChange {
 }
 
 /// A change of an output wire.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WireChange {
     /// Adds one.
     Add {

@@ -43,7 +43,7 @@ impl Check {
             };
             let triggers: Vec<&str> = spec.triggers.iter().map(|it| it.kind.as_str()).collect();
             text.push_str(&format!(
-                "{}: {model}; tools: {tools}; prompt of {}{}{}\n",
+                "{}: {model}; tools: {tools}; prompt of {}{}{}{}\n",
                 spec.name,
                 kit::counted(spec.prompt.len(), "byte"),
                 if triggers.is_empty() {
@@ -52,6 +52,7 @@ impl Check {
                     format!("; triggers: {}", triggers.join(", "))
                 },
                 if spec.startup.is_some() { "; startup prompt" } else { "" },
+                if spec.process { "; a process of its own" } else { "" },
             ));
         }
         print::out(&text);

@@ -9,6 +9,7 @@ use std::{
 
 use clap::Args;
 use groups::{
+    member_process::{self, End, GroupSocket},
     recipe::{self, Limits, Recipe, creature},
     service::{Parts, Service, Settled},
 };
@@ -65,6 +66,9 @@ pub(super) struct Run {
     /// Print a line for each event, also on a terminal, which otherwise shows a pane for each agent
     #[arg(long, conflicts_with = "json")]
     lines: bool,
+    /// Agent that this process runs for the group that started it
+    #[arg(long, hide = true, value_name = "GROUP/ID")]
+    process_of: Option<String>,
     #[command(flatten)]
     budget: Budget,
 }
@@ -113,6 +117,9 @@ struct Wanted {
 
 impl Run {
     pub(super) async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        if self.process_of.is_some() {
+            return self.run_member(options, place).await;
+        }
         let wanted = self.wanted()?;
         workspace_check::check(options, place, Asking::Possible)?;
         let stopped = CancellationToken::new();
@@ -127,15 +134,9 @@ impl Run {
         report_ignored(&factory.opened, false);
         let runtime = factory.opened.runtime.clone();
         let places = places(&runtime, place, wanted.file.as_deref());
-        let members = GroupMembers {
-            trusted: factory.opened.trusted,
-            attended: somebody(),
-            packages: packages(place),
-            factory: factory.clone(),
-        };
         let parts = Parts {
             store: runtime.store().clone(),
-            maker: Arc::new(members),
+            maker: Arc::new(GroupMembers::new(&factory, packages(place), somebody())),
             workspace: runtime.roots().workspace().to_owned(),
             places: places.clone(),
             by: "group".to_owned(),
@@ -159,6 +160,24 @@ impl Run {
         let done = self.work(&group, runtime.store(), place, wanted.task, &stopped).await;
         close(&runtime);
         done
+    }
+
+    /// Runs one agent in this process, for the group's process that started it.
+    async fn run_member(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let socket = GroupSocket::take()
+            .map_err(|error| Fault::bad_args(format!("there is no standard input: {error}")))?;
+        let factory = Arc::new(self.agent.open(options, place, approver()).await?);
+        let runtime = factory.opened.runtime.clone();
+        // The group says whether a person is there.
+        let members = Arc::new(GroupMembers::new(&factory, packages(place), false));
+        match member_process::run(socket, runtime.store().clone(), members).await? {
+            End::Asked => {
+                close(&runtime);
+                Ok(ExitCode::SUCCESS)
+            }
+            // As after a kill: the turn stays interrupted, and goes on with the group.
+            End::Alone => std::process::exit(i32::from(FAULT)),
+        }
     }
 
     fn wanted(&self) -> Result<Wanted, Fault> {
