@@ -325,10 +325,7 @@ impl Owner {
     /// Begins a turn, which watchers can cancel, and logs it unless it is resumed.
     pub fn begin_turn(&self, agent: &Agent, began: Began) -> Turn {
         let Began { key, by, text, attached, is_resumed } = began;
-        let cancel = CancellationToken::new();
-        let running =
-            Running { key: key.clone(), by: by.clone(), text: text.clone(), cancel: cancel.clone() };
-        *self.core.running.lock() = Some(running);
+        let cancel = self.core.begin_running(key.clone(), by.clone(), text.clone());
         if !is_resumed {
             let messages = agent.transcript().message_count();
             self.core.log.add(Event::TurnBegan { key: key.clone(), by, text, attached, messages });
@@ -339,8 +336,7 @@ impl Owner {
     /// Begins work that is not a turn, which watchers can cancel. Dropped, it has ended.
     pub fn begin_work(&self, pending: &Pending, text: &str) -> Work {
         let (key, by, text) = (Some(pending.key().to_owned()), pending.by().to_owned(), text.to_owned());
-        let cancel = CancellationToken::new();
-        *self.core.running.lock() = Some(Running { key, by, text, cancel: cancel.clone() });
+        let cancel = self.core.begin_running(key, by, text);
         Work { core: self.core.clone(), cancel }
     }
 
@@ -493,17 +489,31 @@ impl Core {
         receiver
     }
 
+    /// Begins a turn or work. It is cancelled at once if that was asked for after its prompt was taken up.
+    fn begin_running(&self, key: Option<String>, by: String, text: String) -> CancellationToken {
+        let cancel = CancellationToken::new();
+        *self.running.lock() = Some(Running { key: key.clone(), by, text, cancel: cancel.clone() });
+        if key.is_some_and(|it| self.cancelled.lock().contains(&it)) {
+            cancel.cancel();
+        }
+        cancel
+    }
+
     fn cancel(&self, prompt: Option<&str>) -> bool {
+        // First of all: a turn that begins meanwhile looks there.
+        let waits = prompt.is_some_and(|key| {
+            let results = self.results.lock();
+            let waits = results.get(key).is_some_and(|it| it.borrow().is_none());
+            if waits {
+                self.cancelled.lock().insert(key.to_owned());
+            }
+            waits
+        });
         let running = self.running.lock().clone();
         if let Some(running) = running.filter(|it| prompt.is_none() || it.key.as_deref() == prompt) {
             let was_running = !running.cancel.is_cancelled();
             running.cancel.cancel();
             return was_running;
-        }
-        let Some(key) = prompt else { return false };
-        let waits = self.results.lock().contains_key(key);
-        if waits {
-            self.cancelled.lock().insert(key.to_owned());
         }
         waits
     }

@@ -2,7 +2,7 @@
 
 use kit::Kind;
 use serde_json::json;
-use sessions::{Event, Operation, Prompt};
+use sessions::{Began, Event, Opener as _, Operation, Prompt};
 
 use crate::support::{TestWorkspace, folded, is_end, prompt, until};
 
@@ -62,6 +62,25 @@ async fn a_turn_is_stopped_from_another_process_and_so_is_one_that_waits() {
     assert_eq!(other.act("c4", any).await.unwrap(), json!({"cancelled": false}));
     let rows = until(&mut watcher, is_end).await;
     assert!(!rows.iter().any(|it| matches!(&it.event, Event::TurnBegan { .. })), "the second began never");
+}
+
+#[tokio::test]
+async fn prompt_that_is_cancelled_between_its_taking_up_and_its_turn_is_cancelled() {
+    let test_ws = TestWorkspace::new();
+    let process = test_ws.process();
+    let sessions = process.sessions();
+    let body = json!(prompt(&[json!({"say": "never said", "after_ms": 60_000})]));
+    process.runtime().store().operations().note("s", "k", "me", body).await.unwrap();
+    let prepared = sessions.prepare("s");
+    let mut opened = process.open(&prepared).unwrap();
+    let mut owner = prepared.own(&mut opened.agent).await.unwrap();
+    let pending = owner.next().await;
+    assert!(pending.begin().await.unwrap() && !pending.is_cancelled());
+    let handle = sessions.open(Some("s"), "one").await.unwrap();
+    let cancel = Operation::Cancel { prompt: Some("k".to_owned()) };
+    assert_eq!(handle.act("c", cancel).await.unwrap(), json!({"cancelled": true}));
+    let began = Began { key: Some("k".to_owned()), ..Began::default() };
+    assert!(owner.begin_turn(&opened.agent, began).cancel().is_cancelled());
 }
 
 #[tokio::test]
