@@ -67,20 +67,60 @@ impl GroupSocket {
     }
 }
 
-/// Runs the member that the group names.
-///
-/// # Errors
-/// When nobody is at the other end of the socket.
-pub async fn run(socket: GroupSocket, store: Store, maker: Arc<dyn Maker>) -> Result<End, Fault> {
-    let (mut lines, link) = connected(socket).map_err(|error| {
-        Fault::bad_args(format!("standard input is not the socket of a group: {error}"))
-            .next("Only `haft group run` starts the process of an agent.")
-    })?;
-    let Some(ToMember::Hello(hello)) = next(&mut lines).await else {
-        return Ok(End::Alone);
-    };
+/// A process that a group has given a member to run.
+pub struct Joined {
+    lines: Incoming,
+    link: Arc<Link<ToGroup>>,
+    hello: Hello,
+}
+
+impl GroupSocket {
+    /// Waits until the group says which member this process runs.
+    ///
+    /// # Errors
+    /// When there is no group at the other end of the socket.
+    pub async fn join(self) -> Result<Joined, Fault> {
+        let no_group = |why: &str| {
+            Fault::bad_args(format!("standard input is not the socket of a group: {why}"))
+                .next("Only `haft group run` starts the process of an agent.")
+        };
+        let (mut lines, link) = connected(self).map_err(|error| no_group(&error.to_string()))?;
+        match next(&mut lines).await {
+            Some(ToMember::Hello(hello)) => Ok(Joined { lines, link, hello: *hello }),
+            _ => Err(no_group("nothing came")),
+        }
+    }
+}
+
+impl Joined {
+    /// Returns the configuration of the group: see [`Maker::configuration`].
+    pub fn configuration(&self) -> &Value {
+        &self.hello.configuration
+    }
+
+    /// Runs the member until the group ends it.
+    ///
+    /// # Errors
+    /// When the store can't be written.
+    pub async fn run(self, store: Store, maker: Arc<dyn Maker>) -> Result<End, Fault> {
+        let Self { lines, link, hello } = self;
+        let end = serve(lines, link, hello, &store, maker).await;
+        if end == End::Asked {
+            store.flush().await?;
+        }
+        Ok(end)
+    }
+}
+
+async fn serve(
+    mut lines: Incoming,
+    link: Arc<Link<ToGroup>>,
+    hello: Hello,
+    store: &Store,
+    maker: Arc<dyn Maker>,
+) -> End {
     let session = hello.session.clone();
-    let member = Arc::new(Member::new(*hello, link.clone(), maker));
+    let member = Arc::new(Member::new(hello, link.clone(), maker));
     let mut arrivals = store.inbox().all_arrivals();
     let sessions = Sessions::new(store.clone(), GROUP, Some(member.clone()));
     // The session is open as long as this is there.
@@ -93,7 +133,7 @@ pub async fn run(socket: GroupSocket, store: Store, maker: Arc<dyn Maker>) -> Re
             link.send(ToGroup::Failed(Failure::from(&fault)));
             // The group reads it, and closes the socket.
             while next(&mut lines).await.is_some() {}
-            return Ok(End::Asked);
+            return End::Asked;
         }
     };
     loop {
@@ -109,9 +149,9 @@ pub async fn run(socket: GroupSocket, store: Store, maker: Arc<dyn Maker>) -> Re
         match line {
             None => {
                 link.hang_up();
-                return Ok(End::Alone);
+                return End::Alone;
             }
-            Some(ToMember::End) => return Ok(End::Asked),
+            Some(ToMember::End) => return End::Asked,
             Some(ToMember::Hello(_)) => {}
             Some(ToMember::Arrived) => store.inbox().notify(&session),
             Some(ToMember::Gate(open)) => drop(member.gate.send_replace(open)),

@@ -68,6 +68,8 @@ pub(crate) struct Hello {
     pub(crate) spec: MemberSpec,
     pub(crate) block: Option<String>,
     pub(crate) gate: bool,
+    /// The configuration that the group has, for the program that makes its agents.
+    pub(crate) configuration: Value,
 }
 
 /// The sending half of one end, with the questions that wait for an answer.

@@ -21,6 +21,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use kit::{
     Fault, Kind,
     services::{GroupAct, Groups, Soon},
@@ -119,6 +120,8 @@ pub enum Settled {
     Paused,
     /// It was stopped.
     Stopped,
+    /// Nobody works and nothing waits, as the processes of these members ended, and no other member could be notified.
+    Down(Vec<String>),
 }
 
 /// Returns the graphs of a group from its rows.
@@ -187,7 +190,8 @@ impl Service {
         parts.store.groups().set_limits(name, &json!(limits)).await?;
         let state = State::read(record.generation, shape)?;
         let mut state = state;
-        if record.state == "paused" {
+        // Their turns were cut by the end of the group.
+        if matches!(record.state.as_str(), "paused" | "stopped") {
             let store = parts.store.clone();
             state = blocking(move || state.with_cut_turns(&store)).await?;
         }
@@ -274,6 +278,16 @@ impl Service {
         }
     }
 
+    /// Resolves once it was asked to stop.
+    pub async fn is_stopped(&self) {
+        let mut changed = self.inner.changed.subscribe();
+        while !self.inner.state.lock().is_stopped {
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// Gives a member a message of the person. The same key twice is one message.
     ///
     /// # Errors
@@ -310,8 +324,13 @@ impl Service {
                 return Ok(Settled::Stopped);
             }
             if inner.is_quiet().await? {
-                let paused = inner.state.lock().waiting_paused(&inner.store)?;
-                return Ok(if paused { Settled::Paused } else { Settled::Quiet });
+                let state = inner.state.lock();
+                let down = state.unreported.iter().map(|it| state.topology.name(it).to_owned());
+                return Ok(match down.collect::<Vec<_>>() {
+                    _ if state.waiting_paused(&inner.store)? => Settled::Paused,
+                    down if down.is_empty() => Settled::Quiet,
+                    down => Settled::Down(down),
+                });
             }
             tokio::select! {
                 _ = changed.changed() => {}
@@ -328,9 +347,7 @@ impl Service {
     pub async fn close(&self, state: &str) -> Result<(), Fault> {
         let inner = &self.inner;
         let ids: Vec<String> = inner.state.lock().live.keys().cloned().collect();
-        for id in &ids {
-            inner.end(id).await;
-        }
+        join_all(ids.iter().map(|id| inner.end(id))).await;
         inner.tasks.lock().clear();
         inner.store.groups().set_state(&inner.name, state, vec![state_event(state, None)]).await?;
         inner.store.flush().await

@@ -24,6 +24,7 @@ use sessions::Opened;
 
 use crate::{
     agent_factory::{AgentFactory, chosen},
+    options::Frozen,
     triggers,
 };
 
@@ -40,13 +41,20 @@ pub(crate) struct GroupMembers {
     trusted: bool,
     packages: Option<PathBuf>,
     attended: bool,
+    frozen: Frozen,
 }
 
 impl GroupMembers {
     /// Members with the models, tools and profiles of this factory. `packages` is the folder of installed packages of creatures;
     /// `attended` says whether a person is there to answer questions.
-    pub(crate) fn new(factory: &Arc<AgentFactory>, packages: Option<PathBuf>, attended: bool) -> Self {
-        Self { trusted: factory.opened.trusted, packages, attended, factory: factory.clone() }
+    /// `frozen` is the workspace's configuration, for members with a process of their own.
+    pub(crate) fn new(
+        factory: &Arc<AgentFactory>,
+        packages: Option<PathBuf>,
+        attended: bool,
+        frozen: Frozen,
+    ) -> Self {
+        Self { trusted: factory.opened.trusted, packages, attended, frozen, factory: factory.clone() }
     }
 
     /// Returns the profile of a member, and notes.
@@ -295,11 +303,13 @@ impl Maker for GroupMembers {
         self.attended
     }
 
+    fn configuration(&self) -> serde_json::Value {
+        serde_json::json!(self.frozen)
+    }
+
     fn process(&self, group: &str, id: &str) -> Result<std::process::Command, Fault> {
-        let program = std::env::current_exe().map_err(|error| {
-            Fault::new(Kind::Unavailable, format!("haft does not find its own program: {error}"))
-        })?;
-        let mut command = std::process::Command::new(program);
+        // Also where another version has taken the place of this program.
+        let mut command = std::process::Command::new("/proc/self/exe");
         command.args(member_arguments(std::env::args_os().skip(1), group, id));
         Ok(command)
     }

@@ -61,7 +61,7 @@ pub use environment::{Place, program};
 pub use kit;
 pub use listing::Listed;
 pub use mcp_backend::McpBackend;
-pub use options::{Agents, ApproveArg, Broken, Opened, Options, SandboxArg};
+pub use options::{Agents, ApproveArg, Broken, FrozenFolder, Opened, Options, SandboxArg};
 pub use policy;
 pub use runtime;
 pub use sandbox;

@@ -1,20 +1,31 @@
 //! Global options, and the runtime that they make together with the configuration.
 
+mod frozen;
 mod hooks;
 mod open;
 mod tool_sources;
 
-use std::path::PathBuf;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use clap::{Args, ValueEnum};
 use kit::{Fault, Kind};
 use policy::Approve;
-use runtime::{config::Config, mcp_client::Server};
+use runtime::{
+    config::{Config, Trust},
+    mcp_client::Server,
+};
 use sandbox::SandboxMode;
 
+pub(crate) use frozen::Frozen;
+pub use frozen::FrozenFolder;
 pub(crate) use hooks::HooksFound;
 pub use open::{Agents, Broken, Opened};
 pub(crate) use tool_sources::tool_folders;
+
+use crate::Place;
 
 /// The maximum length of a session's name, in characters.
 const SESSION_NAME: usize = 100;
@@ -50,6 +61,9 @@ pub struct Options {
     /// MCP servers beside those of the configuration: those that an editor names for a session.
     #[arg(skip)]
     pub servers: Vec<Server>,
+    /// The configuration of the workspace as another process has read it, in place of that in its files.
+    #[arg(skip)]
+    pub frozen: Option<Arc<FrozenFolder>>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -75,6 +89,43 @@ pub enum ApproveArg {
 }
 
 impl Options {
+    /// Returns the folder with the files of the workspace's configuration.
+    fn config_folder<'a>(&'a self, workspace: &'a Path) -> &'a Path {
+        self.frozen.as_ref().map_or(workspace, |it| it.path())
+    }
+
+    /// Returns whether the person trusts the workspace's configuration.
+    fn trusts_config(&self, place: &Place, workspace: &Path) -> bool {
+        match &self.frozen {
+            Some(it) => it.frozen.trusts_config,
+            None => self.trust || Trust::in_state(&place.state).holds(workspace),
+        }
+    }
+
+    /// Returns whether the person trusts the workspace's tools.
+    fn trusts_tools(&self, place: &Place, workspace: &Path) -> bool {
+        match &self.frozen {
+            Some(it) => it.frozen.trusts_tools,
+            None => self.trust || Trust::in_state(&place.state).holds_tools(workspace),
+        }
+    }
+
+    /// Returns whether the person trusts the servers in the workspace's `.mcp.json`.
+    fn trusts_servers(&self, place: &Place, workspace: &Path) -> bool {
+        match &self.frozen {
+            Some(it) => it.frozen.trusts_servers,
+            None => self.trust || Trust::in_state(&place.state).holds_servers(workspace),
+        }
+    }
+
+    /// Returns whether the person trusts the workspace's hooks.
+    fn trusts_hooks(&self, place: &Place, workspace: &Path) -> bool {
+        match &self.frozen {
+            Some(it) => it.frozen.trusts_hooks,
+            None => self.trust || Trust::in_state(&place.state).holds_hooks(workspace),
+        }
+    }
+
     /// Returns the keys of haft.toml that these options set: the layer above both files. A folder is relative to the
     /// current one.
     ///
@@ -91,6 +142,7 @@ impl Options {
             accept_weaker,
             toolset,
             servers: _,
+            frozen: _,
         } = self;
         Ok(Config {
             roots: roots.iter().map(|it| from_here(it)).collect::<Result<_, _>>()?,

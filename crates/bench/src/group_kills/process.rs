@@ -9,7 +9,7 @@ use std::{
 };
 
 use groups::{
-    member_process::{self, End, GroupSocket},
+    member_process::{End, GroupSocket},
     recipe::{Limits, document::Places},
     service::{Parts, Service, Settled},
 };
@@ -80,11 +80,11 @@ fn members(folder: &Path, ahead_ms: u64) -> Result<Members, Trouble> {
 /// # Errors
 /// When it can't be run.
 pub async fn run_member(folder: &Path, ahead_ms: u64) -> Result<(), Trouble> {
-    let socket = GroupSocket::take()?;
+    let joined = GroupSocket::take()?.join().await.map_err(|it| it.what)?;
     let members = Arc::new(members(folder, ahead_ms)?);
     let store = members.runtime.store().clone();
-    match member_process::run(socket, store.clone(), members).await.map_err(|it| it.what)? {
-        End::Asked => Ok(store.flush().await.map_err(|it| it.what)?),
+    match joined.run(store, members).await.map_err(|it| it.what)? {
+        End::Asked => Ok(()),
         End::Alone => std::process::exit(1),
     }
 }

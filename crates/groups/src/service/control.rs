@@ -160,12 +160,13 @@ impl Inner {
             Request::GroupResume { member } => {
                 let ids = match member {
                     Some(member) => vec![self.resolve(None, &member)?],
-                    None => self.ids(|it| it.standing.paused || !it.running),
+                    None => self.ids(|it| it.standing.paused || !it.running || it.is_down),
                 };
                 for id in &ids {
                     let (running, paused) = {
                         let state = self.state.lock();
-                        state.live.get(id).map_or((true, false), |it| (it.running, it.standing.paused))
+                        let live = state.live.get(id);
+                        live.map_or((true, false), |it| (it.running && !it.is_down, it.standing.paused))
                     };
                     if paused {
                         self.act(None, life(id.clone(), LifeChange::Resume)).await?;

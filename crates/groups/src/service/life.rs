@@ -23,32 +23,46 @@ const GROUP: &str = "group";
 impl Inner {
     /// Opens the session of a member and follows its log.
     pub(super) async fn start(self: &Arc<Self>, id: &str) -> Result<(), Fault> {
-        let (session, seen, has_process) = {
-            let state = self.state.lock();
-            let live = state.live.get(id).ok_or_else(|| Fault::not_found(format!("no agent `{id}`")))?;
-            (live.session.clone(), live.done, live.spec.process)
+        let (session, seen, has_process, ran) = {
+            let mut state = self.state.lock();
+            let live = state.live.get_mut(id).ok_or_else(|| Fault::not_found(format!("no agent `{id}`")))?;
+            // A stop that comes while it starts sets this again.
+            let ran = std::mem::replace(&mut live.running, true);
+            (live.session.clone(), live.done, live.spec.process, ran)
         };
-        let process = match has_process {
-            true => Some(Process::start(self, id).await?),
-            false => None,
+        let opened = match has_process {
+            true => self.open_process(id).await,
+            false => Ok(()),
         };
-        let opened = self.sessions.open(Some(&session), GROUP).await;
-        if let (Err(_), Some(process)) = (&opened, &process) {
-            process.end().await;
-        }
-        let handle = opened?;
+        let opened = match opened {
+            Ok(()) => self.sessions.open(Some(&session), GROUP).await,
+            Err(fault) => Err(fault),
+        };
+        let is_wanted = self.state.lock().live.get(id).is_some_and(|it| it.running);
+        let handle = match opened {
+            Ok(handle) if is_wanted => handle,
+            opened => {
+                self.end_process(id).await;
+                if let Some(live) = self.state.lock().live.get_mut(id) {
+                    live.running = live.running && ran;
+                }
+                let stopped = || Fault::new(Kind::Cancelled, "it was stopped while it started");
+                return Err(opened.err().filter(|_| is_wanted).unwrap_or_else(stopped));
+            }
+        };
         let watcher = handle.watch(seen);
         {
             let mut state = self.state.lock();
             let Some(live) = state.live.get_mut(id) else { return Ok(()) };
             (live.running, live.standing.killed) = (true, false);
             live.handle = Some(handle);
-            if let Some(process) = process {
+            if let Some(process) = &live.process {
                 // Both may have changed since it was started.
                 process.set_gate(!live.standing.paused);
-                live.process = Some(process);
                 live.standing.status = Status::Idle;
             }
+            live.is_down = false;
+            state.unreported.remove(id);
         }
         if has_process {
             self.refresh();
@@ -59,6 +73,24 @@ impl Inner {
         }
         self.write_flags(id, vec![event("creature_started", Some(id), json!({}))]).await?;
         self.begin_by_config(id).await
+    }
+
+    /// Starts the process of a member, and waits until it has opened the session.
+    async fn open_process(self: &Arc<Self>, id: &str) -> Result<(), Fault> {
+        let (process, opening) = Process::start(self, id)?;
+        let before = self.state.lock().live.get_mut(id).and_then(|it| it.process.replace(process));
+        if let Some(before) = before {
+            before.end().await;
+        }
+        Process::is_open(opening).await
+    }
+
+    /// Ends the process of a member, if it has one.
+    async fn end_process(&self, id: &str) {
+        let process = self.state.lock().live.get_mut(id).and_then(|it| it.process.take());
+        if let Some(process) = process {
+            process.end().await;
+        }
     }
 
     /// Gives a member the prompt of its startup trigger, once in its life.
@@ -111,14 +143,15 @@ impl Inner {
 
     /// Ends the session of a member: its turn, its jobs and its keeper with everything that it started.
     pub(super) async fn end(&self, id: &str) {
-        let parts = self.state.lock().live.get_mut(id).and_then(|it| {
+        let handle = self.state.lock().live.get_mut(id).and_then(|it| {
             it.agent = None;
-            Some((it.handle.take()?, it.process.take()))
+            it.process.iter().for_each(|it| it.is_to_end());
+            it.handle.take()
         });
-        let Some((handle, process)) = parts else { return };
-        if let Some(process) = &process {
-            process.is_to_end();
-        }
+        let Some(handle) = handle else {
+            // It may be starting.
+            return self.end_process(id).await;
+        };
         for operation in [Operation::Cancel { prompt: None }, Operation::Close] {
             let key = self.store.call_id();
             match tokio::time::timeout(END, handle.act(&key, operation)).await {
@@ -129,9 +162,7 @@ impl Inner {
         }
         // What was logged until now still counts, as its text may be wired to others.
         self.read_to_end(id).await;
-        if let Some(process) = process {
-            process.end().await;
-        }
+        self.end_process(id).await;
         if let Some(live) = self.state.lock().live.get_mut(id) {
             live.follows = None;
             live.began = None;
@@ -184,11 +215,11 @@ impl Inner {
         change: LifeChange,
     ) -> Result<Value, Fault> {
         let id = self.resolve(caller, target)?;
-        let (name, is_privileged, running, paused) = {
+        let (name, is_privileged, running, paused, is_down) = {
             let state = self.state.lock();
             let live = state.live.get(&id).ok_or_else(|| Fault::not_found(format!("no agent `{id}`")))?;
             let name = state.topology.name(&id).to_owned();
-            (name, state.topology.is_privileged(&id), live.running, live.standing.paused)
+            (name, state.topology.is_privileged(&id), live.running, live.standing.paused, live.is_down)
         };
         let verb = change.verb();
         if caller.is_some() && is_privileged {
@@ -198,7 +229,7 @@ impl Inner {
         let needless = |why: &str| Err(Fault::new(Kind::Stale, format!("nothing to {verb}: '{name}' {why}")));
         let mine = |kind: &str| event(kind, Some(&id), json!({}));
         match change {
-            LifeChange::Start if running => needless("runs already"),
+            LifeChange::Start if running && !is_down => needless("runs already"),
             LifeChange::Stop | LifeChange::Kill | LifeChange::Pause if !running => needless("does not run"),
             LifeChange::Pause if paused => needless("is paused"),
             LifeChange::Resume if !paused => needless("has no pause"),

@@ -360,13 +360,16 @@ impl Inner {
             .collect()
     }
 
-    /// Records that a member could not be started.
-    pub(super) async fn failed(&self, id: &str, why: &str) -> Result<(), Fault> {
+    /// Records that a member could not be started, or that its process ended. Returns whether another member gets to know.
+    pub(super) async fn failed(&self, id: &str, why: &str) -> Result<bool, Fault> {
         let key = self.store.call_id();
-        for message in self.tell_above(id, why, &key) {
+        let messages = self.tell_above(id, why, &key);
+        let is_known = !messages.is_empty();
+        for message in messages {
             self.store.inbox().post(message).await?;
         }
         self.with_live(id, |live| live.standing.status = Status::Error);
-        self.note(vec![event("creature_failed", Some(id), json!({"why": why}))]).await
+        self.note(vec![event("creature_failed", Some(id), json!({"why": why}))]).await?;
+        Ok(is_known)
     }
 }

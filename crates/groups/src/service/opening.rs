@@ -59,7 +59,13 @@ pub trait Maker: Send + Sync + 'static {
         false
     }
 
-    /// Returns the command that runs this member in a process of its own, by [`member_process::run`](crate::member_process::run).
+    /// Returns the configuration by which the process of a member makes its agent: it may not read it anew, as agents may have
+    /// changed its files.
+    fn configuration(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+
+    /// Returns the command that runs this member in a process of its own, by [`Joined::run`](crate::member_process::Joined::run).
     /// Its standard input becomes the socket to the group.
     ///
     /// # Errors

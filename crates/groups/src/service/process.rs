@@ -37,6 +37,9 @@ use crate::{
     status::Status,
 };
 
+/// How long a process may take to open its session.
+const START: Duration = Duration::from_secs(60);
+
 /// The longest time that a process takes to end, before it is killed.
 const END: Duration = Duration::from_secs(5);
 
@@ -46,8 +49,9 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// Pause between two looks at a process that is about to end.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Number of the last lines of standard error that are in the report of a failure.
-const LAST_WORDS: usize = 5;
+/// Numbers of the first and the last lines of standard error that are in the report of a failure.
+const FIRST_LINES: usize = 3;
+const LAST_LINES: usize = 3;
 
 /// The process of one member.
 pub(super) struct Process {
@@ -60,12 +64,45 @@ pub(super) struct Process {
     ended: watch::Receiver<bool>,
 }
 
-/// The last lines that a process wrote to standard error.
-type LastWords = Arc<Mutex<VecDeque<String>>>;
+/// The answer to whether the session is open.
+pub(super) type Opening = oneshot::Receiver<Result<(), Fault>>;
+
+/// The first and the last lines that a process wrote to standard error.
+#[derive(Default)]
+struct Words {
+    first: Vec<String>,
+    last: VecDeque<String>,
+    left_out: usize,
+}
+
+impl Words {
+    fn add(&mut self, line: String) {
+        if self.first.len() < FIRST_LINES {
+            return self.first.push(line);
+        }
+        self.last.push_back(line);
+        if self.last.len() > LAST_LINES {
+            self.last.pop_front();
+            self.left_out += 1;
+        }
+    }
+
+    fn lines(&self) -> Vec<&str> {
+        let between = (self.left_out > 0).then_some("…");
+        self.first
+            .iter()
+            .map(String::as_str)
+            .chain(between)
+            .chain(self.last.iter().map(String::as_str))
+            .collect()
+    }
+}
+
+type LastWords = Arc<Mutex<Words>>;
 
 impl Process {
-    /// Starts the process of a member, and waits until its session is open.
-    pub(super) async fn start(inner: &Arc<Inner>, id: &str) -> Result<Arc<Self>, Fault> {
+    /// Starts the process of a member. It is ready once its session is [open](Self::is_open).
+    pub(super) fn start(inner: &Arc<Inner>, id: &str) -> Result<(Arc<Self>, Opening), Fault> {
         let hello = hello_of(inner, id)?;
         let name = hello.name.clone();
         let command = inner.maker.process(&inner.name, id)?;
@@ -80,7 +117,7 @@ impl Process {
             kill: CancellationToken::new(),
             ended,
         });
-        let (begun, ready) = oneshot::channel();
+        let (begun, opening) = oneshot::channel();
         let serving = Serving {
             inner: Arc::downgrade(inner),
             process: Arc::downgrade(&process),
@@ -91,11 +128,19 @@ impl Process {
         };
         process.link.send(ToMember::Hello(Box::new(hello)));
         tokio::spawn(serving.run(read, child, words, is_over));
-        match ready.await {
-            Ok(Ok(())) => Ok(process),
-            Ok(Err(fault)) => Err(fault),
-            Err(_) => Err(Fault::new(Kind::Unavailable, format!("the process of `{name}` ended"))),
-        }
+        Ok((process, opening))
+    }
+
+    /// Waits until its session is open.
+    pub(super) async fn is_open(opening: Opening) -> Result<(), Fault> {
+        let ended = |_| Err(Fault::new(Kind::Unavailable, "its process ended"));
+        tokio::time::timeout(START, opening)
+            .await
+            .unwrap_or_else(|_| {
+                let what = format!("its process did not open its session within {} s", START.as_secs());
+                Ok(Err(Fault::new(Kind::Timeout, what)))
+            })
+            .unwrap_or_else(ended)
     }
 
     /// Sets whether messages begin turns there. It holds once [`owes_jobs`](Self::owes_jobs) has answered.
@@ -141,7 +186,7 @@ impl Drop for Process {
 }
 
 fn hello_of(inner: &Inner, id: &str) -> Result<Hello, Fault> {
-    let is_attended = inner.maker.is_attended();
+    let (is_attended, configuration) = (inner.maker.is_attended(), inner.maker.configuration());
     let state = inner.state.lock();
     let live = state.live.get(id).ok_or_else(|| Fault::bug("a member without a state"))?;
     Ok(Hello {
@@ -152,6 +197,7 @@ fn hello_of(inner: &Inner, id: &str) -> Result<Hello, Fault> {
         spec: live.spec.clone(),
         block: block(&state.topology, id),
         gate: !live.standing.paused,
+        configuration,
     })
 }
 
@@ -172,14 +218,10 @@ fn spawn(mut command: std::process::Command) -> io::Result<(Child, UnixStream, L
     Ok((child, UnixStream::from_std(ours)?, words))
 }
 
-fn keep(stderr: ChildStderr, words: &Mutex<VecDeque<String>>) {
+fn keep(stderr: ChildStderr, words: &Mutex<Words>) {
     for line in BufReader::new(stderr).lines().map_while(Result::ok) {
         tracing::info!(line, "a member's process");
-        let mut words = words.lock();
-        words.push_back(line);
-        if words.len() > LAST_WORDS {
-            words.pop_front();
-        }
+        words.lock().add(line);
     }
 }
 
@@ -287,17 +329,16 @@ fn end_of(mut child: Child, kill: &CancellationToken) -> io::Result<ExitStatus> 
     }
 }
 
-fn reason(status: Option<ExitStatus>, words: &VecDeque<String>) -> String {
+fn reason(status: Option<ExitStatus>, words: &Words) -> String {
     let how = status.map_or_else(String::new, |it| format!(" ({it})"));
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
+    match words.lines().as_slice() {
         [] => format!("its process ended{how}"),
         words => format!("its process ended{how}: {}", words.join("; ")),
     }
 }
 
 impl Inner {
-    /// Records that the process of a member ended by itself. The member is stopped, and may be started again.
+    /// Records that the process of a member ended by itself. Its messages wait until it is started again.
     async fn process_ended(&self, id: &str, process: &Arc<Process>, why: &str) {
         {
             let mut state = self.state.lock();
@@ -305,7 +346,7 @@ impl Inner {
             if !live.process.as_ref().is_some_and(|it| Arc::ptr_eq(it, process)) {
                 return;
             }
-            (live.running, live.handle, live.process) = (false, None, None);
+            (live.is_down, live.handle, live.process) = (true, None, None);
             // Until whoever is above has the message about it, the group has something to do.
             live.standing.status = Status::Busy;
         }
@@ -314,12 +355,13 @@ impl Inner {
         if let Some(live) = self.state.lock().live.get_mut(id) {
             (live.follows, live.began) = (None, None);
         }
-        let stored = async {
-            self.write_flags(id, Vec::new()).await?;
-            self.failed(id, why).await
-        };
-        if let Err(fault) = stored.await {
-            tracing::warn!(%fault, id, "the end of a member's process is not in the group's events");
+        match self.failed(id, why).await {
+            Ok(true) => {}
+            Ok(false) => drop(self.state.lock().unreported.insert(id.to_owned())),
+            Err(fault) => {
+                tracing::warn!(%fault, id, "the end of a member's process is not in the group's events");
+            }
         }
+        self.touch();
     }
 }

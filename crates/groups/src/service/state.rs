@@ -34,6 +34,8 @@ pub(super) struct State {
     order: Vec<String>,
     pub(super) exchanges: Exchanges,
     pub(super) is_stopped: bool,
+    /// Members that are down, whose end could be reported to nobody.
+    pub(super) unreported: BTreeSet<String>,
 }
 
 /// A member in memory.
@@ -58,6 +60,8 @@ pub(super) struct Live {
     pub(super) follows: Option<AbortOnDropHandle<()>>,
     /// Its agent, where it runs in this process.
     pub(super) agent: Option<LiveAgent>,
+    /// Whether its process ended by itself: its messages wait until it is started again.
+    pub(super) is_down: bool,
     /// Its process, where it has one of its own.
     pub(super) process: Option<Arc<Process>>,
     /// Whether it admits turns; the loop of its session waits for it.
@@ -86,6 +90,7 @@ impl Live {
             handle: None,
             follows: None,
             agent: None,
+            is_down: false,
             process: None,
             gate: watch::Sender::new(true),
         }
@@ -107,7 +112,15 @@ impl State {
                 (id, Live::new(session, spec))
             })
             .collect();
-        Self { generation: 1, topology, live, order, exchanges: Exchanges::default(), is_stopped: false }
+        Self {
+            generation: 1,
+            topology,
+            live,
+            order,
+            exchanges: Exchanges::default(),
+            is_stopped: false,
+            unreported: BTreeSet::new(),
+        }
     }
 
     /// Builds the state from its rows.
@@ -169,7 +182,15 @@ impl State {
                 graph.wires.entry(source).or_default().push(wire);
             }
         }
-        Ok(Self { generation, topology, live, order, exchanges: Exchanges::default(), is_stopped: false })
+        Ok(Self {
+            generation,
+            topology,
+            live,
+            order,
+            exchanges: Exchanges::default(),
+            is_stopped: false,
+            unreported: BTreeSet::new(),
+        })
     }
 
     /// Returns the rows of the group.

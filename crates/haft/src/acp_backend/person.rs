@@ -3,7 +3,7 @@
 //! Each is put to all who attend the session; the first answer counts. A request that somebody else has answered, or that is no
 //! longer wanted, is taken back. Sub-agents' questions are asked in the session of the agent that started them.
 
-use kit::{Fault, services::Question};
+use kit::{Fault, Kind, services::Question};
 use serde_json::{Value, json};
 use serve::acp::{
     Editor,
@@ -43,7 +43,14 @@ impl AtEditor {
     /// # Errors
     /// When the editor can't ask.
     pub(super) async fn decide(&self, approval: Approval, seen: Seen) -> Result<Option<Operation>, Fault> {
-        let chosen = self.choose(asked_about(&approval, seen), options(&approval)).await?;
+        let chosen = match self.choose(asked_about(&approval, seen), options(&approval)).await {
+            // There was an answer, and it is not known to be a yes.
+            Err(fault) if fault.kind == Kind::BadArgs => {
+                tracing::warn!(%fault, "the call does not run");
+                None
+            }
+            chosen => chosen?,
+        };
         let lasting = !ask::AboutCall::from(approval.clone()).offers.is_empty();
         let decision = chosen.map_or(Decision::No, |it| decision(&it, lasting));
         let Approval { id, hash, .. } = approval;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use runtime::{
-    config::{CLAUDE, CLAUDE_SETTINGS, Config, FILE, Trust, another_text, has_hooks, text_of_another},
+    config::{CLAUDE, CLAUDE_SETTINGS, Config, FILE, another_text, has_hooks, text_of_another},
     hooks::{Found, Hook, Hooks, Whose, in_settings},
 };
 
@@ -52,10 +52,11 @@ impl Options {
                 Err(error) => aside.push(format!("{file} can't be read, so its hooks don't run: {error}")),
             }
         }
-        if !has_hooks(workspace) {
+        let files = self.config_folder(workspace);
+        if !has_hooks(files) {
             return HooksFound { hooks: Hooks::new(list), aside, unknown };
         }
-        if is_broken || !(self.trust || Trust::in_state(&place.state).holds_hooks(workspace)) {
+        if is_broken || !self.trusts_hooks(place, workspace) {
             aside.push(
                 "the workspace's hooks are ignored until you run `haft trust`: you have not trusted them, or they or a \
                  file that they run have changed"
@@ -65,7 +66,7 @@ impl Options {
         }
         let found = Found { whose: Whose::Workspace, file: FILE, ..found };
         // A broken file is reported elsewhere.
-        for section in Config::read_workspace(workspace).map(|it| it.hook).unwrap_or_default() {
+        for section in Config::read_workspace(files).map(|it| it.hook).unwrap_or_default() {
             match Hook::new(section, found) {
                 Ok(hook) => list.push(hook),
                 Err(fault) => aside.push(format!("{FILE}: {}", fault.what)),
@@ -73,7 +74,7 @@ impl Options {
         }
         for name in CLAUDE_SETTINGS {
             let file = format!("{CLAUDE}/{name}");
-            match text_of_another(workspace, CLAUDE, name) {
+            match text_of_another(files, CLAUDE, name) {
                 Ok(text) => {
                     let found = Found { file: &file, claude_names: true, ..found };
                     let it = in_settings(text.as_deref().unwrap_or("{}"), found, write);

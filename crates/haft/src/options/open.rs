@@ -196,7 +196,7 @@ impl Options {
             aside.push(line);
         }
         let roots = runtime.roots().clone();
-        let trusted = self.trust || Trust::in_state(&place.state).holds_tools(roots.workspace());
+        let trusted = self.trusts_tools(place, roots.workspace());
         let profiles = Profiles::new(place.config.join("agents"), roots.clone(), trusted);
         let slash = slash::Commands::new(place.config.join("commands"), roots.clone(), trusted);
         let skills = Skills::new(place.config.join("skills"), roots, trusted);
@@ -225,9 +225,9 @@ impl Options {
             broken.own = Some(fault);
             Config::narrowest()
         });
-        let trusted = self.trust || Trust::in_state(&place.state).holds(workspace);
+        let trusted = self.trusts_config(place, workspace);
         let trusted = trusted && broken.own.is_none();
-        let theirs = Config::read_workspace(workspace).unwrap_or_else(|fault| {
+        let theirs = Config::read_workspace(self.config_folder(workspace)).unwrap_or_else(|fault| {
             broken.workspace = Some(fault);
             Config::default()
         });
@@ -247,9 +247,10 @@ impl Options {
     /// When the workspace or a configuration is not what it should be.
     pub fn config(&self, place: &Place) -> Result<Config, Fault> {
         let workspace = self.workspace()?;
-        let trusted = self.trust || Trust::in_state(&place.state).holds(&workspace);
+        let trusted = self.trusts_config(place, &workspace);
         let own = Config::read(&place.config.join(FILE))?;
-        let (config, _) = own.with_workspace(Config::read_workspace(&workspace)?, trusted);
+        let (config, _) =
+            own.with_workspace(Config::read_workspace(self.config_folder(&workspace))?, trusted);
         Ok(config.with_command_line(self.typed()?))
     }
 

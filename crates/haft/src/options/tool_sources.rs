@@ -6,7 +6,7 @@ use std::{
 };
 
 use runtime::{
-    config::{Config, DOT_MCP, FILE, Tables, ToolSection, Trust, parse_path, servers_text},
+    config::{Config, DOT_MCP, FILE, Tables, ToolSection, parse_path, servers_text},
     mcp_client::{Server, configured, granted, imported},
     plugins::{Folder, OWN, ToolFiles, Whose},
 };
@@ -22,7 +22,7 @@ impl Options {
         config: &mut Config,
         toolset: &str,
     ) -> (ToolFiles, Vec<String>) {
-        let trusted = self.trust || Trust::in_state(&place.state).holds_tools(workspace);
+        let trusted = self.trusts_tools(place, workspace);
         let whose = if trusted { Whose::Workspace } else { Whose::Untrusted };
         let home = place.home();
         let resolved = |sections: BTreeMap<String, ToolSection>| {
@@ -40,7 +40,8 @@ impl Options {
         let files = ToolFiles {
             folders,
             servers,
-            vouched_now: self.trust,
+            vouched_now: self.trust && self.frozen.is_none(),
+            attested: self.frozen.as_ref().map(|it| it.frozen.attested.clone()).unwrap_or_default(),
             sections: resolved(sections.user),
             workspace_sections: resolved(sections.workspace),
             // It is navi's word; with haft's own tools a profile's list is the whole list.
@@ -65,10 +66,10 @@ impl Options {
                 Err(why) => aside.push(why),
             }
         }
-        match servers_text(workspace) {
+        match servers_text(self.config_folder(workspace)) {
             Ok(None) => {}
             Ok(Some(text)) if imported(&text) == (Vec::new(), Vec::new()) => {}
-            Ok(Some(_)) if !self.trust && !Trust::in_state(&place.state).holds_servers(workspace) => {
+            Ok(Some(_)) if !self.trusts_servers(place, workspace) => {
                 aside.push(format!("the servers in {DOT_MCP} are ignored until you run `haft trust`"));
             }
             Ok(Some(text)) => {

@@ -204,6 +204,18 @@ fn permission_is_asked_with_once_session_project_and_reject() {
 }
 
 #[test]
+fn answer_to_a_permission_that_can_t_be_read_is_a_no_and_the_person_is_asked_again() {
+    let request = || call("http_request", json!({"url": "http://203.0.113.1/", "method": "POST"}));
+    let test_ws = workspace(&[request(), request(), say("Over.")]);
+    let client = Client::with(&test_ws, &[], json!({}), |_, _| Some(json!({"outcome": "sure"})));
+    let session = client.session(&test_ws);
+    assert_eq!(client.says(&session, "send it"), "end_turn");
+    assert_eq!(client.asked("session/request_permission").len(), 2);
+    let calls = client.calls(&session);
+    assert!(calls.iter().all(|it| it["status"] == "failed"), "{calls:?}");
+}
+
+#[test]
 fn what_is_allowed_for_a_session_is_not_asked_again() {
     let request = || call("shell", json!({"command": "rm -rf build"}));
     let test_ws = workspace(&[request(), request(), say("Over.")]);

@@ -109,20 +109,102 @@ fn death_of_an_agent_s_process_reaches_who_started_it_and_it_goes_on_when_it_is_
 }
 
 #[test]
-fn agent_whose_process_has_died_takes_no_messages_until_it_runs_again() {
+fn messages_for_an_agent_whose_process_has_died_wait_until_it_is_started_again() {
+    let send = |text: &str| calls(&[("group_send", json!({"to": "worker", "message": text}))]);
     let root = vec![
         spawn(),
         says("started"),
-        hears("[failure of worker]", calls(&[("group_send", json!({"to": "worker", "message": "hello?"}))])),
-        says("gone"),
+        hears("[failure of worker]", send("are you there?")),
+        life("group_start_node"),
+        says("again"),
+        hears("[direct from worker] I am", says("good")),
     ];
-    let stage = stage_of_worker(root, &[endless(), says("never")]);
+    let answer = calls(&[("group_send", json!({"to": "root", "message": "I am"}))]);
+    // The turn that was cut goes on first.
+    let worker = [endless(), says("where was I"), hears("are you there?", answer), says("sent")];
+    let stage = stage_of_worker(root, &worker);
     let mut playing = stage.starts(&[]);
     playing.waits_for_output("root", "started");
     until("the command began", || stage.test_ws.at("begun").exists());
     signal("-KILL", processes(&playing)[0]);
     let played = playing.ends();
-    assert!(played.results("root", "group_send")[0].contains("'worker' does not run"), "{played:#?}");
+    assert!(played.results("root", "group_send")[0].contains("delivered"), "{played:#?}");
+    let shown = |it: &&Value| it["agent"] == "worker" && it["row"]["event"] == "message_shown";
+    let texts: Vec<&str> =
+        played.lines.iter().filter(shown).map(|it| it["row"]["text"].as_str().unwrap()).collect();
+    assert_eq!(texts.iter().filter(|it| it.contains("are you there?")).count(), 1, "{played:#?}");
+}
+
+#[test]
+fn group_whose_root_has_died_does_not_end_as_done_and_goes_on() {
+    let stage = Stage::new("", vec![endless(), says("done after all")], &[]).with_processes();
+    let mut playing = stage.starts(&[]);
+    let name = playing.name();
+    until("the command began", || stage.test_ws.at("begun").exists());
+    signal("-KILL", processes(&playing)[0]);
+    let played = playing.ends();
+    assert_eq!((played.code, played.ended()["ended"].as_str()), (1, Some("paused")), "{played:#?}");
+    let played = stage.plays(&["--resume", &name]);
+    assert_eq!((played.code, played.outputs("root")), (0, vec!["done after all".into()]), "{played:#?}");
+}
+
+#[test]
+fn output_wire_to_an_agent_whose_process_has_died_is_delivered_when_it_runs_again() {
+    let mut late = says("the result");
+    late["after_ms"] = json!(1500);
+    let send = calls(&[("group_send", json!({"to": "ann", "message": "go"}))]);
+    let root = vec![send, endless(), says("one"), says("two")];
+    let ann = Actor { name: "ann", script: vec![late], more: "wires = [\"root\"]" };
+    let stage = Stage::new("", root, &[ann]).with_processes();
+    let mut playing = stage.starts(&["--stay"]);
+    let name = playing.name();
+    until("the command began", || stage.test_ws.at("begun").exists());
+    let of_root = processes(&playing).into_iter().find(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        String::from_utf8_lossy(&line).contains("/root_")
+    });
+    signal("-KILL", of_root.unwrap());
+    playing.waits_for(|it| it["group_event"] == "creature_failed");
+    playing.waits_for_output("ann", "the result");
+    stage.group_json(&["resume", &name, "root"]);
+    let is_shown = |it: &Value| {
+        it["agent"] == "root"
+            && it["row"]["event"] == "message_shown"
+            && it["row"]["text"] == "[output-wire from ann] the result"
+    };
+    playing.waits_for(is_shown);
+    stage.group_json(&["stop", &name]);
+    assert_eq!(playing.ends().lines.iter().filter(|it| is_shown(it)).count(), 1);
+}
+
+#[test]
+fn configuration_that_an_agent_has_created_does_not_count_in_a_process_that_is_started_later() {
+    let outside = tempfile::tempdir().unwrap();
+    let escaped = outside.path().join("escaped");
+    let command = "printf 'sandbox = \"full\"\napprove = \"auto\"\n' > haft.toml";
+    let root = vec![calls(&[("shell", json!({"command": command}))]), spawn(), says("started")];
+    let touch = format!("touch {}", escaped.display());
+    let stage = stage_of_worker(root, &[calls(&[("shell", json!({"command": touch}))]), says("tried")]);
+    let played = stage.plays(&[]);
+    assert_eq!(played.outputs("worker"), ["tried"], "{played:#?}");
+    assert!(!escaped.exists(), "{played:#?}");
+}
+
+#[test]
+fn agent_that_is_stopped_while_its_process_starts_does_not_run() {
+    let stage = stage_of_worker(vec![spawn(), says("on")], &[endless(), says("never")]);
+    let mut playing = stage.starts(&["--stay"]);
+    let name = playing.name();
+    playing.waits_for(|it| it["group_event"] == "creature_added" && it["agent"] == "worker");
+    assert_eq!(stage.group(&["stop", &name, "worker", "--kill"]).code, 0);
+    playing.waits_for_output("root", "on");
+    until("its process ended", || processes(&playing).is_empty());
+    let status = stage.group_json(&["status", &name]);
+    // The start was taken back, or it is a member that was killed.
+    let worker = &status["creatures"][1];
+    assert!(worker.is_null() || worker["status"] == "stopped", "{status}");
+    stage.group_json(&["stop", &name]);
+    playing.ends();
 }
 
 #[test]

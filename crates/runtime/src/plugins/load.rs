@@ -132,6 +132,8 @@ impl Plugins {
         // Without any grants there is nothing to attest.
         if files.vouched_now && !(files.sections.is_empty() && files.workspace_sections.is_empty()) {
             written = written.with(&attestation::all_code(&files.folders, &workspace));
+        } else if !files.attested.is_empty() {
+            written = written.with_marks(&files.attested);
         }
         let outside = Self {
             decided: FolderConfig::new(files),
@@ -169,6 +171,11 @@ impl Plugins {
         if let Some(execution) = self.execution.get() {
             execution.asks(Asker::new(approver));
         }
+    }
+
+    /// Returns the code that a person attests until this process ends, for a process that is started for it later.
+    pub fn attested_now(&self) -> Vec<String> {
+        self.written.of_this_run()
     }
 
     fn execution(&self) -> Result<&Execution, Fault> {

@@ -68,6 +68,9 @@ pub struct ToolFiles {
     /// Whether a person attests the code in the workspace's folders, as it is at the first load, until this
     /// process ends.
     pub vouched_now: bool,
+    /// The code that a person attests until this process ends, as another process has found it: see
+    /// [`Plugins::attested_now`].
+    pub attested: Vec<String>,
 }
 
 impl ToolFiles {

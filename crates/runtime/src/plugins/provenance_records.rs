@@ -45,6 +45,17 @@ impl ProvenanceRecords {
         self
     }
 
+    /// The same, with the marks of another process.
+    pub(super) fn with_marks(mut self, marks: &[String]) -> Self {
+        self.this_run = Arc::new(marks.iter().cloned().collect());
+        self
+    }
+
+    /// Returns the marks of this run.
+    pub(super) fn of_this_run(&self) -> Vec<String> {
+        self.this_run.iter().cloned().collect()
+    }
+
     /// Reads the records.
     pub(super) fn marks(&self) -> Provenances {
         let mut marks = self.saved();

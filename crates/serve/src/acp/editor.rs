@@ -94,7 +94,8 @@ impl Editor {
     /// Asks the person whether a call may run. Dropping the future takes the question back.
     ///
     /// # Errors
-    /// [`Kind::Unavailable`] when the client goes away; [`Kind::Failed`] when it refuses, or its answer is none.
+    /// [`Kind::Unavailable`] when the client goes away; [`Kind::Failed`] when it refuses; [`Kind::BadArgs`] when its answer can't
+    /// be read.
     pub async fn request_permission(
         &self,
         request: RequestPermissionRequest,
@@ -161,7 +162,7 @@ fn call(id: i64, method: &str, params: &impl Serialize) -> Value {
 fn result<R: DeserializeOwned>(method: &str, answer: Result<Value, Value>) -> Result<R, Fault> {
     match answer {
         Ok(result) => serde_json::from_value(result).map_err(|error| {
-            Fault::new(Kind::Failed, format!("the client's answer to `{method}` can't be read: {error}"))
+            Fault::bad_args(format!("the client's answer to `{method}` can't be read: {error}"))
         }),
         Err(error) => {
             let what = error.get("message").and_then(Value::as_str).unwrap_or("no reason was given");

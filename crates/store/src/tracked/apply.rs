@@ -318,9 +318,9 @@ impl Work<'_> {
         self.finish_folders()
     }
 
-    /// Returns the path of an entry while the renames after its segment are taken back.
-    fn actual(&self, entry: &Entry) -> PathBuf {
-        let mut path = entry.path.clone();
+    /// Returns the path of an entry while the renames after a segment, its own or an earlier one, are taken back.
+    fn actual(&self, entry: &Entry, segment: usize) -> PathBuf {
+        let mut path = self.fold.earlier(&entry.path, entry.segment, segment);
         if self.plan.only.is_some() {
             // One entry alone: no rename is taken back.
             return self.fold.present(&entry.path, entry.segment);
@@ -378,14 +378,18 @@ impl Work<'_> {
             }
             self.put_back.push(number);
             if let Node::Folder(before) = &entry.node {
-                self.times.push((self.actual(entry), *before, !self.plan.times.contains(&number)));
+                self.times.push((
+                    self.actual(entry, entry.segment),
+                    *before,
+                    !self.plan.times.contains(&number),
+                ));
             }
         }
     }
 
     /// Makes a step for one entry. A refusal of the system is part of the report.
     fn step(&mut self, number: usize, entry: &Entry) -> io::Result<()> {
-        let path = self.actual(entry);
+        let path = self.actual(entry, entry.segment);
         let name = self.name(&path);
         let refused = keeping_folder_time(&path, || match (self.may_write)(&path) {
             Ok(()) => self.ensure(number, entry, &path),

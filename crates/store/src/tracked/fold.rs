@@ -184,8 +184,13 @@ impl Fold {
     }
 
     fn original_of(&self, path: &Path, segment: usize) -> PathBuf {
+        self.earlier(path, segment, 0)
+    }
+
+    /// Returns where the path of a segment was in an earlier one.
+    pub(super) fn earlier(&self, path: &Path, segment: usize, earlier: usize) -> PathBuf {
         let mut path = path.to_owned();
-        for (from, to) in self.moves.iter().take(segment).rev() {
+        for (from, to) in self.moves.iter().take(segment).skip(earlier).rev() {
             if let Some(back) = rebase(&path, to, from) {
                 path = back;
             }

@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args;
 use groups::{
-    member_process::{self, End, GroupSocket},
+    member_process::{End, GroupSocket},
     recipe::{self, Limits, Recipe, creature},
     service::{Parts, Service, Settled},
 };
@@ -29,6 +29,7 @@ use crate::{
     agent_factory::AgentOptions,
     ask::{approver, somebody},
     group_members::GroupMembers,
+    options::{Frozen, FrozenFolder},
     print,
     terminal::{
         input::restore,
@@ -133,10 +134,11 @@ impl Run {
         let factory = Arc::new(self.agent.clone().open(options, place, approver()).await?);
         report_ignored(&factory.opened, false);
         let runtime = factory.opened.runtime.clone();
+        let frozen = Frozen::of(options, place, &factory.opened);
         let places = places(&runtime, place, wanted.file.as_deref());
         let parts = Parts {
             store: runtime.store().clone(),
-            maker: Arc::new(GroupMembers::new(&factory, packages(place), somebody())),
+            maker: Arc::new(GroupMembers::new(&factory, packages(place), somebody(), frozen)),
             workspace: runtime.roots().workspace().to_owned(),
             places: places.clone(),
             by: "group".to_owned(),
@@ -166,11 +168,19 @@ impl Run {
     async fn run_member(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let socket = GroupSocket::take()
             .map_err(|error| Fault::bad_args(format!("there is no standard input: {error}")))?;
-        let factory = Arc::new(self.agent.open(options, place, approver()).await?);
+        let joined = socket.join().await?;
+        let frozen: Frozen = serde_json::from_value(joined.configuration().clone()).map_err(|error| {
+            Fault::bad_args(format!("the group runs by another version of haft: {error}"))
+        })?;
+        let folder = Arc::new(FrozenFolder::new(frozen.clone(), place)?);
+        let options = Options { frozen: Some(folder), ..options.clone() };
+        let factory = Arc::new(self.agent.open(&options, place, approver()).await?);
+        // Its files are read.
+        drop(options);
         let runtime = factory.opened.runtime.clone();
         // The group says whether a person is there.
-        let members = Arc::new(GroupMembers::new(&factory, packages(place), false));
-        match member_process::run(socket, runtime.store().clone(), members).await? {
+        let members = Arc::new(GroupMembers::new(&factory, packages(place), false, frozen));
+        match joined.run(runtime.store().clone(), members).await? {
             End::Asked => {
                 close(&runtime);
                 Ok(ExitCode::SUCCESS)
@@ -223,7 +233,12 @@ impl Run {
         } else {
             print::err(&format!("haft: group {}", group.name()));
         }
-        group.start().await?;
+        tokio::select! {
+            biased;
+            started = group.start() => started?,
+            () = stopped.cancelled() => {}
+            () = group.is_stopped() => {}
+        }
         let mut panes = match self.has_panes() {
             true => Some(Shown::begin(store, group.name(), place, "Ctrl-C stops")?),
             false => None,
@@ -244,7 +259,7 @@ impl Run {
                 () = stopped.cancelled() => break None,
                 left = next_of(&mut panes) => if left { break None },
                 how = &mut settled => match how? {
-                    Settled::Quiet | Settled::Paused if self.stay => {
+                    Settled::Quiet | Settled::Paused | Settled::Down(_) if self.stay => {
                         // Something begins again with a message or a job.
                         settled.set(group.settled(true));
                     }
@@ -256,7 +271,7 @@ impl Run {
         let state = match &how {
             None | Some(Settled::Stopped) => "stopped",
             Some(Settled::Quiet) => "done",
-            Some(Settled::Budget(_) | Settled::Paused) => "paused",
+            Some(Settled::Budget(_) | Settled::Paused | Settled::Down(_)) => "paused",
         };
         group.close(state).await?;
         while let Ok(it) = seen.try_recv() {
@@ -285,6 +300,12 @@ impl Run {
         } else {
             let tokens = crate::terminal::abbreviate::count(used.tokens);
             print::err(&format!("haft: {state}: {} steps, {tokens} tokens", used.steps));
+            if let Some(Settled::Down(names)) = how {
+                let names = names.join(", ");
+                print::err(&format!(
+                    "haft: the process of {names} ended, and no other agent could be notified"
+                ));
+            }
             if how != Some(&Settled::Quiet) {
                 print::err(&format!("haft: to continue: {resume}"));
             }
@@ -292,7 +313,7 @@ impl Run {
         match how {
             Some(Settled::Quiet) => ExitCode::SUCCESS,
             None | Some(Settled::Stopped) => ExitCode::from(STOPPED),
-            Some(Settled::Budget(_) | Settled::Paused) => ExitCode::from(FAULT),
+            Some(Settled::Budget(_) | Settled::Paused | Settled::Down(_)) => ExitCode::from(FAULT),
         }
     }
 }

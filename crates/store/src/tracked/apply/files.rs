@@ -189,7 +189,7 @@ impl Work<'_> {
         {
             return Ok(step);
         }
-        self.replace(path, &image, &kept, &before)?;
+        self.replace(path, (&image, number), &kept, &before)?;
         killed_at("undo-written-path");
         Ok(restored)
     }
@@ -202,11 +202,23 @@ impl Work<'_> {
         })
     }
 
-    /// Moves the image to the path, or a copy of it where that is another file system.
-    fn replace(&self, path: &Path, image: &Path, kept: &Metadata, before: &Metadata) -> io::Result<()> {
+    /// Returns whether an image is that of several names.
+    fn is_shared(&self, number: u64) -> bool {
+        let has_it = |it: &&Entry| matches!(it.kept, BeforeImage::Linked(of) | BeforeImage::Copied(of) if of == number);
+        self.fold.entries.iter().filter(has_it).nth(1).is_some()
+    }
+
+    /// Moves the image to the path, or a copy of it where that is another file system or another name needs it, too.
+    fn replace(
+        &self,
+        path: &Path,
+        (image, number): (&Path, u64),
+        kept: &Metadata,
+        before: &Metadata,
+    ) -> io::Result<()> {
         let spot = Spot::at(path)?;
         let of_image = Spot::at(image)?;
-        if kept.links == 1 {
+        if kept.links == 1 && !self.is_shared(number) {
             if kept.size > before.size {
                 of_image.write()?.set_len(before.size)?;
             }
@@ -240,10 +252,11 @@ impl Work<'_> {
 
     /// Returns another name of the same file, if it holds what this path is to hold.
     fn other_name(&self, entry: &Entry, path: &Path, before: &Metadata) -> Option<std::path::PathBuf> {
-        let others = self.fold.entries.iter().filter(|it| it.segment == entry.segment);
+        // Those of later segments are put back already.
+        let others = self.fold.entries.iter().filter(|it| it.segment >= entry.segment);
         others
             .filter(|it| matches!(&it.node, Node::File(about) if about.identity == before.identity))
-            .map(|it| self.actual(it))
+            .map(|it| self.actual(it, entry.segment))
             .filter(|it| it != path)
             .find(|it| {
                 matches!(node_at(it), Ok(Node::File(about))

@@ -19,7 +19,7 @@ use super::{
 impl Work<'_> {
     /// Lets us into a folder that is about to get back something, if its permissions don't.
     pub(super) fn open_folder(&mut self, number: usize, entry: &Entry) -> io::Result<()> {
-        let path = self.actual(entry);
+        let path = self.actual(entry, entry.segment);
         let Ok(now @ Node::Folder(about)) = node_at(&path) else { return Ok(()) };
         if about.mode & 0o700 == 0o700
             || (self.may_write)(&path).is_err()
