@@ -56,7 +56,8 @@ impl Frozen {
     }
 }
 
-/// A folder with the files of a [`Frozen`], which stand for those of the workspace. It is removed when it is dropped.
+/// A folder with the configuration of a workspace as another process has read it, which stands for its own files. It is removed when it
+/// is dropped.
 #[derive(Debug)]
 pub struct FrozenFolder {
     pub(super) frozen: Frozen,
