@@ -63,9 +63,19 @@ impl<'a> Spot<'a> {
         self.open(OFlags::RDONLY)
     }
 
-    /// Opens the regular file for writing in place.
+    /// Opens the regular file for writing in place. If its owner may not write it, that is changed: whoever writes it sets its mode
+    /// at the end.
     pub(super) fn write(&self) -> io::Result<File> {
-        self.open(OFlags::WRONLY)
+        let opened = self.open(OFlags::WRONLY);
+        match (opened, self.node()) {
+            (Err(error), Ok(Node::File(about)))
+                if error.kind() == io::ErrorKind::PermissionDenied && about.mode & 0o200 == 0 =>
+            {
+                self.set_mode(about.mode | 0o200)?;
+                self.open(OFlags::WRONLY)
+            }
+            (opened, _) => opened,
+        }
     }
 
     fn open(&self, access: OFlags) -> io::Result<File> {
