@@ -267,11 +267,22 @@ impl Recording<'_> {
             }
             return Ok(());
         }
-        let node = node(place, there);
-        let kept = match &node {
-            Node::Link { .. } => BeforeImage::Nothing,
-            _ => self.keep(place, there, true)?,
+        let (node, kept) = match self.log.copied.get(&identity(there)) {
+            // It was written by another name before: its content is not that of before the call.
+            Some((of, kept)) if kind.is_file() => (Node::File(*of), kept.clone()),
+            _ => {
+                let node = node(place, there);
+                let kept = match &node {
+                    Node::Link { .. } => BeforeImage::Nothing,
+                    _ => self.keep(place, there, true)?,
+                };
+                (node, kept)
+            }
         };
+        if there.st_nlink == 1 {
+            // Its number may be another file's soon.
+            self.log.copied.remove(&identity(there));
+        }
         if kind.is_file() && !self.ignored.lock().have(&path) {
             self.log.counted.deleted += 1;
             self.count_of_git(&path);

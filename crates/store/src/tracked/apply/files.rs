@@ -176,11 +176,19 @@ impl Work<'_> {
             finish(&Spot::at(path)?, &before)?;
             return Ok(restored);
         }
-        if before.links > 1
-            && let Some(other) = self.other_name(entry, path, &before)
-        {
-            self.link(path, now, &other)?;
-            return Ok(restored);
+        if before.links > 1 {
+            if let Some(other) = self.other_name(entry, path, &before) {
+                self.link(path, now, &other)?;
+                return Ok(restored);
+            }
+            // The call wrote it by this name alone, and then removed the name.
+            if matches!((&entry.kept, now), (BeforeImage::Copied(_), Node::Absent)) {
+                let (name, call) = (self.name(path), &self.plan.call);
+                self.report.notes.push(format!(
+                    "{name} was one of {} names of a file: the others may still hold what {call} wrote",
+                    before.links
+                ));
+            }
         }
         self.log.before(path, Keep::Link, false)?;
         killed_at("undo-recorded-path");
