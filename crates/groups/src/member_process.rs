@@ -65,16 +65,7 @@ impl GroupSocket {
     pub fn take() -> io::Result<Self> {
         kit::procs::take_stdin().map(Self)
     }
-}
 
-/// A process that a group has given a member to run.
-pub struct Joined {
-    lines: Incoming,
-    link: Arc<Link<ToGroup>>,
-    hello: Hello,
-}
-
-impl GroupSocket {
     /// Waits until the group says which member this process runs.
     ///
     /// # Errors
@@ -90,6 +81,13 @@ impl GroupSocket {
             _ => Err(no_group("nothing came")),
         }
     }
+}
+
+/// A process that a group has given a member to run.
+pub struct Joined {
+    lines: Incoming,
+    link: Arc<Link<ToGroup>>,
+    hello: Hello,
 }
 
 impl Joined {

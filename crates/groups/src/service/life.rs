@@ -42,6 +42,9 @@ impl Inner {
         let handle = match opened {
             Ok(handle) if is_wanted => handle,
             opened => {
+                if let Ok(handle) = &opened {
+                    drop(handle.act(&self.store.call_id(), Operation::Close).await);
+                }
                 self.end_process(id).await;
                 if let Some(live) = self.state.lock().live.get_mut(id) {
                     live.running = live.running && ran;

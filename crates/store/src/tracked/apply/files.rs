@@ -176,19 +176,11 @@ impl Work<'_> {
             finish(&Spot::at(path)?, &before)?;
             return Ok(restored);
         }
-        if before.links > 1 {
-            if let Some(other) = self.other_name(entry, path, &before) {
-                self.link(path, now, &other)?;
-                return Ok(restored);
-            }
-            // The call wrote it by this name alone, and then removed the name.
-            if matches!((&entry.kept, now), (BeforeImage::Copied(_), Node::Absent)) {
-                let (name, call) = (self.name(path), &self.plan.call);
-                self.report.notes.push(format!(
-                    "{name} was one of {} names of a file: the others may still hold what {call} wrote",
-                    before.links
-                ));
-            }
+        if before.links > 1
+            && let Some(other) = self.other_name(entry, path, &before)
+        {
+            self.link(path, now, &other)?;
+            return Ok(restored);
         }
         self.log.before(path, Keep::Link, false)?;
         killed_at("undo-recorded-path");
@@ -293,14 +285,14 @@ impl Work<'_> {
 }
 
 /// Gives a file its owner, mode and time.
-fn finish(spot: &Spot<'_>, before: &Metadata) -> io::Result<()> {
+pub(super) fn finish(spot: &Spot<'_>, before: &Metadata) -> io::Result<()> {
     set_owner(spot, before)?;
     spot.set_mode(before.mode)?;
     spot.set_modified(before.modified)
 }
 
 /// Copies the first `size` bytes of an image into a file.
-fn copy(image: &Path, to: &fs::File, size: u64) -> io::Result<()> {
+pub(super) fn copy(image: &Path, to: &fs::File, size: u64) -> io::Result<()> {
     to.set_len(0)?;
     if copy_with_holes(&Spot::at(image)?.read()?, to, size)? != size {
         return Err(io::ErrorKind::UnexpectedEof.into());

@@ -5,17 +5,19 @@ use std::{
     fs, io,
     os::unix::fs::DirEntryExt,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use kit::tracking::{Metadata, Node};
 
 use super::{
     super::{
+        SETTLED,
         folder::{Spot, node_at},
         log::Keep,
     },
     Work,
-    files::same,
+    files::{copy, finish, same},
     keeping_folder_time,
 };
 
@@ -51,10 +53,19 @@ impl Work<'_> {
         for (path, before) in apart {
             let recorded = known.iter().filter(|it| it.1.identity == before.identity).map(|it| &it.0);
             let others = unchanged.get(&before.identity).into_iter().flatten().chain(recorded);
+            let mut is_joined = false;
             for other in others.filter(|it| *it != path) {
-                if self.join(path, other, before)? {
+                is_joined = self.join(path, other, before)?;
+                if is_joined {
                     break;
                 }
+            }
+            if !is_joined {
+                let (name, call) = (self.name(path), &self.plan.call);
+                self.report.notes.push(format!(
+                    "{name} was one of {} names of a file, and is a file of its own now; another name may hold what {call} wrote",
+                    before.links
+                ));
             }
         }
         Ok(())
@@ -69,17 +80,36 @@ impl Work<'_> {
             return Ok(true);
         }
         let about = |it: &Metadata| (it.size, it.modified, it.mode, it.owner);
-        if about(&here) != about(before)
-            || about(&there) != about(before)
-            || (self.may_write)(path).is_err()
-            || !same(other, path, before.size)
-        {
+        if about(&here) != about(before) || (self.may_write)(path).is_err() {
             return Ok(false);
+        }
+        if about(&there) != about(before) || !same(other, path, before.size) {
+            // The call wrote the file by a name that it then removed, so that this one is in no record.
+            if there.identity != before.identity
+                || (self.may_write)(other).is_err()
+                || !self.was_left_then(&there)
+            {
+                return Ok(false);
+            }
+            self.log.before(other, Keep::Copy, false)?;
+            copy(path, &Spot::at(other)?.write()?, before.size)?;
+            finish(&Spot::at(other)?, before)?;
+            let restored = format!("restored {} ({} bytes)", self.name(other), before.size);
+            self.report.restored.push(restored);
         }
         self.log.before(path, Keep::Link, false)?;
         let joined = keeping_folder_time(path, || replace_by_name_of(path, other));
         self.stepped();
         joined
+    }
+
+    /// Returns whether nobody changed a file after the call.
+    fn was_left_then(&self, about: &Metadata) -> bool {
+        let ended = fs::metadata(self.images.join(SETTLED)).and_then(|it| it.modified());
+        let (seconds, nanos) = about.changed;
+        let changed = SystemTime::UNIX_EPOCH + Duration::new(seconds.max(0).cast_unsigned(), nanos);
+        // A call that was interrupted is settled at some later time.
+        !self.settled.interrupted && ended.is_ok_and(|it| changed <= it)
     }
 }
 
