@@ -29,7 +29,6 @@ use tokio::{
 
 use crate::{
     protocol::{Hello, Link, ToGroup, ToMember},
-    runtime_prompt::with_block,
     service::{Counter, LiveAgent, Maker, Meter, NewAgent},
 };
 
@@ -178,7 +177,7 @@ async fn next(lines: &mut Incoming) -> Option<ToMember> {
         let line = lines.next_line().await.ok().flatten()?;
         match serde_json::from_str(&line) {
             Ok(line) => return Some(line),
-            Err(error) => tracing::warn!(%error, "a line of the group's process"),
+            Err(error) => tracing::warn!(%error, "a line from the group's process can't be read"),
         }
     }
 }
@@ -223,15 +222,14 @@ impl Member {
     fn set_block(&self, block: Option<String>) {
         *self.block.lock() = block;
         if let Some(agent) = &*self.agent.lock() {
-            let system = with_block(&agent.steering.system(), self.block.lock().as_deref());
-            agent.steering.set_system(system.into());
+            agent.set_block(self.block.lock().as_deref());
         }
     }
 
     async fn owes_jobs(&self) -> bool {
-        let session = self.agent.lock().as_ref().and_then(|it| it.session.get());
-        match session {
-            Some(session) => !session.owed_jobs().await.is_empty(),
+        let agent = self.agent.lock().clone();
+        match agent {
+            Some(agent) => agent.owes_jobs().await,
             None => false,
         }
     }
@@ -257,8 +255,7 @@ impl Opener for Member {
             meter: self.meter.clone(),
             gate: self.gate.subscribe(),
         })?;
-        let (steering, session) = (opened.agent.steering(), opened.agent.session().weak());
-        *self.agent.lock() = Some(LiveAgent { steering, session });
+        *self.agent.lock() = Some(LiveAgent::of(&opened.agent));
         Ok(opened)
     }
 

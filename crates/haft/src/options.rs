@@ -89,40 +89,35 @@ pub enum ApproveArg {
 }
 
 impl Options {
-    /// Returns the folder with the files of the workspace's configuration.
+    /// Returns the folder that has the configuration files of the workspace.
     fn config_folder<'a>(&'a self, workspace: &'a Path) -> &'a Path {
         self.frozen.as_ref().map_or(workspace, |it| it.path())
     }
 
     /// Returns whether the person trusts the workspace's configuration.
-    fn trusts_config(&self, place: &Place, workspace: &Path) -> bool {
-        match &self.frozen {
-            Some(it) => it.frozen.trusts_config,
-            None => self.trust || Trust::in_state(&place.state).holds(workspace),
-        }
+    pub(crate) fn trusts_config(&self, place: &Place, workspace: &Path) -> bool {
+        self.trusts(place, |it| it.trusts_config, |it| it.holds(workspace))
     }
 
     /// Returns whether the person trusts the workspace's tools.
-    fn trusts_tools(&self, place: &Place, workspace: &Path) -> bool {
-        match &self.frozen {
-            Some(it) => it.frozen.trusts_tools,
-            None => self.trust || Trust::in_state(&place.state).holds_tools(workspace),
-        }
+    pub(crate) fn trusts_tools(&self, place: &Place, workspace: &Path) -> bool {
+        self.trusts(place, |it| it.trusts_tools, |it| it.holds_tools(workspace))
     }
 
     /// Returns whether the person trusts the servers in the workspace's `.mcp.json`.
     fn trusts_servers(&self, place: &Place, workspace: &Path) -> bool {
-        match &self.frozen {
-            Some(it) => it.frozen.trusts_servers,
-            None => self.trust || Trust::in_state(&place.state).holds_servers(workspace),
-        }
+        self.trusts(place, |it| it.trusts_servers, |it| it.holds_servers(workspace))
     }
 
     /// Returns whether the person trusts the workspace's hooks.
     fn trusts_hooks(&self, place: &Place, workspace: &Path) -> bool {
+        self.trusts(place, |it| it.trusts_hooks, |it| it.holds_hooks(workspace))
+    }
+
+    fn trusts(&self, place: &Place, given: impl Fn(&Frozen) -> bool, holds: impl Fn(&Trust) -> bool) -> bool {
         match &self.frozen {
-            Some(it) => it.frozen.trusts_hooks,
-            None => self.trust || Trust::in_state(&place.state).holds_hooks(workspace),
+            Some(it) => given(&it.frozen),
+            None => self.trust || holds(&Trust::in_state(&place.state)),
         }
     }
 

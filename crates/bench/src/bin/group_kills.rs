@@ -34,17 +34,15 @@ const SHOWN: usize = 20;
 
 fn main() -> Result<(), Trouble> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [run, folder, ahead] = arguments.as_slice()
-        && run == "run"
+    if let [verb @ ("run" | "member"), folder, ahead] =
+        arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice()
     {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        return runtime.block_on(run_group(Path::new(folder), ahead.parse()?));
-    }
-    if let [member, folder, ahead] = arguments.as_slice()
-        && member == "member"
-    {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        return runtime.block_on(run_member(Path::new(folder), ahead.parse()?));
+        let (folder, ahead) = (Path::new(folder), ahead.parse()?);
+        return match *verb {
+            "run" => runtime.block_on(run_group(folder, ahead)),
+            _ => runtime.block_on(run_member(folder, ahead)),
+        };
     }
     let load = load(&arguments)?;
     let began = Instant::now();

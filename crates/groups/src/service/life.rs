@@ -9,10 +9,7 @@ use store::{NewMessage, Source, groups::NewGroupEvent};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Inner, blocking, event, member_logs, process::Process};
-use crate::{
-    runtime_prompt::{block, with_block},
-    status::Status,
-};
+use crate::{runtime_prompt::block, status::Status};
 
 /// The longest time that the end of a member takes, once its turn is cancelled.
 const END: Duration = Duration::from_secs(5);
@@ -348,11 +345,8 @@ impl Inner {
             if let Some(process) = &live.process {
                 process.set_block(block(&state.topology, id));
             }
-            let Some(agent) = &live.agent else { continue };
-            let before = agent.steering.system();
-            let after = with_block(&before, block(&state.topology, id).as_deref());
-            if after != *before {
-                agent.steering.set_system(after.into());
+            if let Some(agent) = &live.agent {
+                agent.set_block(block(&state.topology, id).as_deref());
             }
         }
     }
@@ -403,14 +397,13 @@ impl Inner {
             return Ok(false);
         }
         for session in sessions {
-            let (weak, process) = {
+            let (agent, process) = {
                 let state = self.state.lock();
                 let live = state.by_session(&session).and_then(|id| state.live.get(id));
-                let agent = live.and_then(|it| it.agent.as_ref());
-                (agent.map(|it| it.session.clone()), live.and_then(|it| it.process.clone()))
+                (live.and_then(|it| it.agent.clone()), live.and_then(|it| it.process.clone()))
             };
-            if let Some(session) = weak.and_then(|it| it.get())
-                && !session.owed_jobs().await.is_empty()
+            if let Some(agent) = agent
+                && agent.owes_jobs().await
             {
                 return Ok(false);
             }

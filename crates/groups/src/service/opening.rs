@@ -141,8 +141,7 @@ impl Opener for Members {
             gate,
         })?;
         if let Some(live) = inner.state.lock().live.get_mut(&id) {
-            let (steering, session) = (opened.agent.steering(), opened.agent.session().weak());
-            live.agent = Some(LiveAgent { steering, session });
+            live.agent = Some(LiveAgent::of(&opened.agent));
             live.standing.status = Status::Idle;
         }
         Ok(opened)

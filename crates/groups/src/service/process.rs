@@ -283,7 +283,9 @@ impl Serving {
         let (Some(inner), Some(process)) = (self.inner.upgrade(), self.process.upgrade()) else { return };
         let line = match serde_json::from_str(line) {
             Ok(line) => line,
-            Err(error) => return tracing::warn!(%error, id = self.id, "a line of a member's process"),
+            Err(error) => {
+                return tracing::warn!(%error, id = self.id, "a line from a member's process can't be read");
+            }
         };
         match line {
             ToGroup::Ready => self.begins(Ok(())),

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use agent::Steering;
+use agent::{Agent, Steering};
 use kit::Fault;
 use runtime::WeakSession;
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use super::{exchanges::Exchanges, process::Process};
 use crate::{
     graph::{Channel, Graph, Names, Topology, direct_description},
     recipe::MemberSpec,
+    runtime_prompt::with_block,
     status::{MemberState, Status},
     wiring::Wire,
 };
@@ -69,9 +70,33 @@ pub(super) struct Live {
 }
 
 /// The parts of a running agent that others use.
+#[derive(Clone)]
 pub(crate) struct LiveAgent {
-    pub(crate) steering: Steering,
-    pub(crate) session: WeakSession,
+    steering: Steering,
+    session: WeakSession,
+}
+
+impl LiveAgent {
+    pub(crate) fn of(agent: &Agent) -> Self {
+        Self { steering: agent.steering(), session: agent.session().weak() }
+    }
+
+    /// Replaces the block of the group in its system prompt.
+    pub(crate) fn set_block(&self, block: Option<&str>) {
+        let before = self.steering.system();
+        let after = with_block(&before, block);
+        if after != *before {
+            self.steering.set_system(after.into());
+        }
+    }
+
+    /// Returns whether results of jobs were promised to its model.
+    pub(crate) async fn owes_jobs(&self) -> bool {
+        match self.session.get() {
+            Some(session) => !session.owed_jobs().await.is_empty(),
+            None => false,
+        }
+    }
 }
 
 impl Live {
@@ -112,8 +137,12 @@ impl State {
                 (id, Live::new(session, spec))
             })
             .collect();
+        Self::of(1, topology, live, order)
+    }
+
+    fn of(generation: u64, topology: Topology, live: BTreeMap<String, Live>, order: Vec<String>) -> Self {
         Self {
-            generation: 1,
+            generation,
             topology,
             live,
             order,
@@ -182,15 +211,7 @@ impl State {
                 graph.wires.entry(source).or_default().push(wire);
             }
         }
-        Ok(Self {
-            generation,
-            topology,
-            live,
-            order,
-            exchanges: Exchanges::default(),
-            is_stopped: false,
-            unreported: BTreeSet::new(),
-        })
+        Ok(Self::of(generation, topology, live, order))
     }
 
     /// Returns the rows of the group.

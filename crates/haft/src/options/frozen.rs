@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::{Opened, Options};
 use crate::environment::Place;
 
-/// The files of a workspace's configuration, and which of them the person trusts.
+/// The configuration files of a workspace, and which of them the person trusts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Frozen {
     /// The texts of the files that are there, by their paths in the workspace.

@@ -13,7 +13,6 @@ use kit::{
     Fault, Kind,
     model_tools::{ENABLED, OWN, own_files},
 };
-use runtime::config::Trust;
 
 use crate::{Options, Place, print};
 
@@ -68,7 +67,7 @@ impl NewTool {
             said.push(line);
         }
         let dir = options.dir.as_ref().map(|dir| format!(" --dir {}", quoted(dir))).unwrap_or_default();
-        let trusted = options.trust || Trust::in_state(&place.state).holds_tools(&workspace);
+        let trusted = options.trusts_tools(place, &workspace);
         if !trusted {
             said.push(format!("A workspace's own tools run after you trust it: haft{dir} trust"));
         }

@@ -450,14 +450,13 @@ impl Recording<'_> {
         }
     }
 
-    /// Keeps the content of a file. `goes`: the name is about to be removed, so the file itself can be kept.
+    /// Keeps the content of a file that has no copy yet. `goes`: the name is about to be removed, so the file itself can be kept.
     fn keep(&mut self, place: &Place, there: &Stat, goes: bool) -> Result<BeforeImage, Stop> {
         let is_file = FileType::from_raw_mode(there.st_mode).is_file();
         if goes && there.st_nlink == 1 {
             let number = self.log.next_image();
             match images::link(place, there, &self.log.images, number) {
                 Ok(()) => {
-                    self.log.copied.remove(&identity(there));
                     self.log.linked.insert(identity(there), number);
                     return Ok(BeforeImage::Linked(number));
                 }
@@ -467,9 +466,6 @@ impl Recording<'_> {
         }
         if !is_file {
             return Ok(BeforeImage::Not(Reason::Special));
-        }
-        if let Some((_, kept)) = self.log.copied.get(&identity(there)) {
-            return Ok(kept.clone());
         }
         // A sparse file takes less space than its size.
         let size = there.st_size.cast_unsigned().min(there.st_blocks.cast_unsigned().saturating_mul(512));

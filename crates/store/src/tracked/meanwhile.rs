@@ -1,13 +1,13 @@
 //! Calls that ran at the same time and changed the same path: an undo of one leaves the changes of the other.
 
-use std::{collections::HashMap, fs, path::PathBuf, time::UNIX_EPOCH};
+use std::{collections::HashMap, path::PathBuf, time::UNIX_EPOCH};
 
 use kit::{
     Fault,
     tracking::{Metadata, Node},
 };
 
-use super::{Entry, Fold, SETTLED, Tracked, TrackedCall};
+use super::{Entry, Fold, Tracked, TrackedCall};
 
 /// A change of a path by another call that ran at the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +33,7 @@ impl Tracked {
     /// When the logs can't be read.
     pub(super) fn meanwhile(&self, call: &str, fold: &Fold) -> Result<Vec<Meanwhile>, Fault> {
         let Some(own) = self.call(call)? else { return Ok(Vec::new()) };
-        let settled = fs::metadata(self.folder_of(call).join(SETTLED)).and_then(|it| it.modified());
-        let settled_ms = settled.map_or(u64::MAX, |it| {
+        let settled_ms = self.settled_at(call).map_or(u64::MAX, |it| {
             u64::try_from(it.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
         });
         let mut others = self.calls(self.names()?)?;

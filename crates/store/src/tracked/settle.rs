@@ -1,6 +1,10 @@
 //! Settling: notes the state in which a call left each path, once no process of it lives.
 
-use std::io::Read;
+use std::{
+    fs,
+    io::{self, Read},
+    time::SystemTime,
+};
 
 use kit::{
     Fault,
@@ -81,6 +85,14 @@ impl Tracked {
         let settled = Settled { interrupted, log_bytes, left, moved: moved.collect() };
         self.write(&folder.join(SETTLED), &settled)?;
         Ok(Some(settled))
+    }
+
+    /// Returns when the state was noted in which a call left its paths.
+    ///
+    /// # Errors
+    /// When it was not noted.
+    pub(super) fn settled_at(&self, call: &str) -> io::Result<SystemTime> {
+        fs::metadata(self.folder_of(call).join(SETTLED))?.modified()
     }
 
     fn left(&self, call: &str, fold: &Fold, entry: &Entry, contents: &mut usize) -> Left {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kit::{Fault, redact::Secrets};
 use runtime::config::{
-    FILE, Layer, Origin, Source, Trust, Why,
+    FILE, Layer, Origin, Source, Why,
     keys::{Fallback, NAMED, Section, sections},
     origins,
 };
@@ -61,7 +61,7 @@ pub(super) fn files(options: &Options, place: &Place, workspace: &Path) -> [File
     let file = |source, path: PathBuf, trusted| File { source, exists: path.is_file(), path, trusted };
     [
         file(Source::User, place.config.join(FILE), true),
-        file(Source::Workspace, workspace.join(FILE), is_trusted(options, place, workspace)),
+        file(Source::Workspace, workspace.join(FILE), options.trusts_config(place, workspace)),
     ]
 }
 
@@ -73,7 +73,7 @@ pub(super) fn settings(options: &Options, place: &Place, workspace: &Path) -> Re
     let user = Layer::user(&place.config.join(FILE))?;
     let theirs = Layer::workspace(workspace)?;
     let typed = typed(options)?;
-    let mut written = origins(&user, &theirs, is_trusted(options, place, workspace)).keys;
+    let mut written = origins(&user, &theirs, options.trusts_config(place, workspace)).keys;
     let mut settings: Vec<Setting> = defaults().into_iter().map(|(key, it)| default(&key, it)).collect();
     for setting in &mut settings {
         if let Some(at) = written.iter().position(|it| it.key == setting.key) {
@@ -120,10 +120,6 @@ fn typed(options: &Options) -> Result<Vec<Typed>, Fault> {
         }
     }
     Ok(typed)
-}
-
-fn is_trusted(options: &Options, place: &Place, workspace: &Path) -> bool {
-    options.trust || Trust::in_state(&place.state).holds(workspace)
 }
 
 /// Returns the keys that every workspace has, in the order in which they are shown.

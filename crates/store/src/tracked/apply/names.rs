@@ -12,7 +12,6 @@ use kit::tracking::{Metadata, Node};
 
 use super::{
     super::{
-        SETTLED,
         folder::{Spot, node_at},
         log::Keep,
     },
@@ -105,7 +104,7 @@ impl Work<'_> {
 
     /// Returns whether nobody changed a file after the call.
     fn was_left_then(&self, about: &Metadata) -> bool {
-        let ended = fs::metadata(self.images.join(SETTLED)).and_then(|it| it.modified());
+        let ended = self.tracked.settled_at(&self.plan.call);
         let (seconds, nanos) = about.changed;
         let changed = SystemTime::UNIX_EPOCH + Duration::new(seconds.max(0).cast_unsigned(), nanos);
         // A call that was interrupted is settled at some later time.
