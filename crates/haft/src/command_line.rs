@@ -110,6 +110,16 @@ enum Verb {
     Man(verbs::man::Man),
 }
 
+impl Verb {
+    /// Returns whether the tools of a workspace are needed before it answers.
+    fn needs_tools(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(_) | Self::Chat(_) | Self::Acp(_) | Self::Call(_) | Self::Tools(_) | Self::Mcp(_)
+        )
+    }
+}
+
 impl Haft {
     /// Parses the command line of this process.
     ///
@@ -136,6 +146,9 @@ impl Haft {
     /// Those of the verb.
     pub async fn run(self, place: &Place) -> Result<ExitCode, Fault> {
         let Self { options, verb } = self;
+        if verb.as_ref().is_some_and(Verb::needs_tools) {
+            tools::describe_ahead();
+        }
         if !matches!(verb, Some(Verb::Completions(_) | Verb::Man(_))) {
             state_folder::check(place)?;
         }

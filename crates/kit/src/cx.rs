@@ -1,6 +1,12 @@
 //! The context of a running tool: files, processes, network, cancellation.
 
-use std::{cell::Cell, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio_util::sync::CancellationToken;
 
@@ -266,6 +272,16 @@ impl Cx {
         if self.inner.cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
     }
 
+    /// Runs work that takes at most about a millisecond here: waking a thread for it would take longer. A panic is
+    /// caught as in [`blocking`](Self::blocking).
+    ///
+    /// # Errors
+    /// Those of the work, and [`Kind::Cancelled`] when the call is to stop already.
+    pub fn brief<T>(&self, work: impl FnOnce(&Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        self.check()?;
+        catch_unwind(AssertUnwindSafe(|| work(self))).unwrap_or_else(|panic| Err(panicked(&*panic)))
+    }
+
     /// Runs work that may block (file input and output, a long computation) on a thread of its own. The work
     /// should call [`check`](Self::check) in its loops.
     ///
@@ -287,17 +303,17 @@ impl Cx {
         });
         tokio::select! {
             biased;
-            done = &mut task => return done.unwrap_or_else(|error| Err(panicked(error))),
+            done = &mut task => return done.unwrap_or_else(|error| Err(failed(error))),
             () = self.cancelled() => {}
         }
         // Work that stopped by itself may have a partial result.
         if let Ok(done) = tokio::time::timeout(GRACE, &mut task).await {
-            return done.unwrap_or_else(|error| Err(panicked(error)));
+            return done.unwrap_or_else(|error| Err(failed(error)));
         }
         if self.files().close_gate() {
             return Err(cancelled());
         }
-        task.await.unwrap_or_else(|error| Err(panicked(error)))
+        task.await.unwrap_or_else(|error| Err(failed(error)))
     }
 }
 
@@ -330,14 +346,18 @@ fn cancelled() -> Fault {
     Fault::new(Kind::Cancelled, "the call was stopped before it was done")
 }
 
-fn panicked(error: tokio::task::JoinError) -> Fault {
-    let what = match error.try_into_panic() {
-        Ok(panic) => panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()))
-            .unwrap_or_else(|| "no message".to_owned()),
-        Err(error) => error.to_string(),
-    };
+fn failed(error: tokio::task::JoinError) -> Fault {
+    match error.try_into_panic() {
+        Ok(panic) => panicked(&*panic),
+        Err(error) => Fault::bug(format!("the tool panicked: {error}")),
+    }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Fault {
+    let what = panic
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()))
+        .unwrap_or_else(|| "no message".to_owned());
     Fault::bug(format!("the tool panicked: {what}"))
 }

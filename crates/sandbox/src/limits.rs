@@ -1,6 +1,6 @@
 //! Limits of commands: memory, files, processes. `usage.rs` kills processes that exceed them.
 
-use std::{fs, io};
+use std::{fs, io, sync::LazyLock};
 
 use kit::{deliberate_faults::is_broken, procs::Limit};
 use rustix::process::{Resource, getrlimit};
@@ -49,12 +49,15 @@ impl Default for Limits {
     }
 }
 
-/// Returns the machine's memory in bytes.
+/// Returns the machine's memory in bytes, as it was when first asked for.
 pub(super) fn memory_of_machine() -> u64 {
-    let about = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = about.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|it| it.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.map_or(4 * GIB, |kib| kib * 1024)
+    static MEMORY: LazyLock<u64> = LazyLock::new(|| {
+        let about = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let total = about.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let kib = total.and_then(|it| it.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        kib.map_or(4 * GIB, |kib| kib * 1024)
+    });
+    *MEMORY
 }
 
 impl Limits {

@@ -40,7 +40,14 @@ use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{answer, backend::Backend, direct::Direct, message::LISTENING, stdio};
+use crate::{
+    answer,
+    backend::Backend,
+    direct::Direct,
+    input::Input,
+    message::LISTENING,
+    stdio::{self, Source},
+};
 use logging::LogSettings;
 use multi_round::PendingRounds;
 use pages::page;
@@ -86,7 +93,11 @@ impl About {
 pub async fn mcp_stdio(backend: impl Backend, about: About) -> io::Result<()> {
     let (input, output): (File, File) = stdio::private()?;
     let direct = Direct::of(&output);
-    on_streams(backend, about, input, output, direct).await
+    let source = match Input::of(input) {
+        Ok(input) => Source::Here(input),
+        Err(input) => Source::Thread(Box::new(input)),
+    };
+    on_streams(backend, about, source, output, direct).await
 }
 
 /// Serves MCP on any pair of byte streams, until the input ends or the output breaks. Calls in flight are
@@ -100,20 +111,20 @@ pub async fn mcp(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> io::Result<()> {
-    on_streams(backend, about, input, output, None).await
+    on_streams(backend, about, Source::Thread(Box::new(input)), output, None).await
 }
 
 async fn on_streams(
     backend: impl Backend,
     about: About,
-    input: impl Read + Send + 'static,
+    source: Source,
     output: impl Write + Send + 'static,
     direct: Option<Direct>,
 ) -> io::Result<()> {
     let stop = CancellationToken::new();
     let backend = Arc::new(backend);
     let server = McpServer::new(Arc::clone(&backend), about, stop.clone(), &Lasting::default());
-    let (wire, ends) = stdio::open(input, output, direct)?;
+    let (wire, ends) = stdio::open(source, output, direct)?;
     let serving = async {
         match server.serve(wire).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),

@@ -1,4 +1,9 @@
-//! The speed of haft: `cargo run --release -p bench --bin speed [-- NAME…]`
+//! The speed of haft: `cargo run --release -p bench --bin speed [-- NAME…]`, and beside other servers of MCP:
+//! `cargo run --release -p bench --bin speed -- --peers [NAME…]`
+//!
+//! `--peers` installs rust-mcp-filesystem (cargo), FastMCP (pip), server-filesystem and desktop-commander (npm)
+//! below the target folder. `HAFT_BIN` names a haft of another profile (`cargo build --profile dist -p haft`); the
+//! one of the release profile then has rows beside it.
 //!
 //! Every number is compared with a floor or a peer that was measured in the same run, in turn with it. The
 //! rows about processes need `cargo build --release -p haft` first; those about KohakuTerrarium need `python3
@@ -12,15 +17,20 @@ use std::{
 use bench::speed;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let names: Vec<String> = std::env::args().skip(1).collect();
-    let known: Vec<&str> = speed::BENCHMARKS.iter().map(|(name, _)| *name).collect();
+    let (flags, names): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|it| it.starts_with('-'));
+    if let Some(flag) = flags.iter().find(|flag| *flag != "--peers") {
+        return Err(format!("there is no `{flag}`; the one flag is --peers").into());
+    }
+    let benchmarks = if flags.is_empty() { &speed::BENCHMARKS[..] } else { &speed::PEERS };
+    let known: Vec<&str> = benchmarks.iter().map(|(name, _)| *name).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("there is no `{name}`; the names are {}", known.join(", ")).into());
     }
     let scratch = speed::Scratch::new()?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}", speed::HEADING)?;
-    for (name, measure) in speed::BENCHMARKS {
+    for (name, measure) in benchmarks {
         if names.is_empty() || names.iter().any(|it| it == name) {
             match measure(&scratch) {
                 Ok(rows) => rows.iter().try_for_each(|row| writeln!(out, "{row}"))?,

@@ -3,7 +3,7 @@
 //! An exponent of 0 is a cost that does not grow, 1 one that grows with the number.
 
 pub mod jobs;
-mod server;
+pub(crate) mod server;
 pub mod tools;
 
 use std::{error::Error, io::Write, time::Duration};

@@ -97,20 +97,25 @@ impl Server {
 
     /// Returns the ids of the server and of all processes below it.
     pub(super) fn tree(&self) -> Vec<u32> {
-        let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
-        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse().ok()) else { continue };
-            if let Some(parent) = field(pid, 1) {
-                children.entry(u32::try_from(parent).unwrap_or(0)).or_default().push(pid);
-            }
-        }
-        let (mut found, mut open) = (Vec::new(), vec![self.child.id()]);
-        while let Some(pid) = open.pop() {
-            found.push(pid);
-            open.extend(children.remove(&pid).into_iter().flatten());
-        }
-        found
+        tree(self.child.id())
     }
+}
+
+/// Returns the ids of a process and of all processes below it; its own is the first.
+pub(crate) fn tree(root: u32) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse().ok()) else { continue };
+        if let Some(parent) = field(pid, 1) {
+            children.entry(u32::try_from(parent).unwrap_or(0)).or_default().push(pid);
+        }
+    }
+    let (mut found, mut open) = (Vec::new(), vec![root]);
+    while let Some(pid) = open.pop() {
+        found.push(pid);
+        open.extend(children.remove(&pid).into_iter().flatten());
+    }
+    found
 }
 
 impl Drop for Server {
@@ -135,7 +140,7 @@ pub(super) fn cpu(pids: &[u32]) -> f64 {
 }
 
 /// Returns the memory of these processes in KB: of what they share, each has its part.
-pub(super) fn memory(pids: &[u32]) -> u64 {
+pub(crate) fn memory(pids: &[u32]) -> u64 {
     let of_one = |pid: &u32| {
         let about = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
         let line = about.lines().find_map(|line| line.strip_prefix("Pss:"))?;

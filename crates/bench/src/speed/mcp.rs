@@ -98,7 +98,7 @@ fn use_it(place: &Place) -> Result<(), Trouble> {
 }
 
 /// Compiles the server in C.
-fn compiled(scratch: &Scratch) -> Result<PathBuf, Trouble> {
+pub(super) fn compiled(scratch: &Scratch) -> Result<PathBuf, Trouble> {
     let folder = scratch.folder("echo")?;
     let (source, program) = (folder.join("echo.c"), folder.join("echo"));
     std::fs::write(&source, ECHO)?;

@@ -9,6 +9,7 @@ mod fetch;
 mod http;
 mod large;
 mod mcp;
+mod peers;
 mod process;
 mod render;
 mod search;
@@ -33,6 +34,7 @@ use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, 
 use serde_json::Value;
 
 pub use big::rows as big_files;
+pub use peers::PEERS;
 
 /// An error, in words.
 pub type Trouble = Box<dyn Error>;

@@ -225,7 +225,14 @@ impl Roots {
 
     /// Returns whether this canonical path is haft's own, or holds credentials.
     pub(super) fn is_hidden(&self, path: &Path) -> bool {
-        self.hidden.iter().chain(&*self.withheld).any(|folder| path.starts_with(folder))
+        // Each call asks this several times, and there are dozens of such paths.
+        let is_named = |it: &Path| match (it.parent(), it.file_name()) {
+            (Some(folder), Some(name)) => {
+                self.hidden_names.get(folder).is_some_and(|names| names.iter().any(|it| it == name))
+            }
+            _ => false,
+        };
+        path.ancestors().any(is_named)
     }
 
     pub(super) fn resolve(&self, path: &str) -> Result<Opened, Fault> {

@@ -2,7 +2,7 @@
 
 use kit::{
     anchor::CLIP,
-    files::{EntryKind, Open, Place, Start, Total},
+    files::{EntryKind, Location, Open, Place, Start, Total},
     prelude::*,
     seen::{LARGE, Rows},
     text::{Encoding, Ending, Text},
@@ -16,6 +16,12 @@ use crate::media;
 
 /// Default number of lines of a page.
 const LINES: usize = 2_000;
+
+/// Files of at most this many bytes are shown without waking a thread: it takes well under a millisecond.
+const BRIEF: u64 = 128 * 1024;
+
+/// The first bytes of a PDF, which may have no others that are not text.
+const PDF: &[u8] = b"%PDF-";
 
 /// Maximum number of entries of a folder that are listed.
 const ENTRIES: usize = 200;
@@ -47,11 +53,26 @@ impl Tool for Read {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        cx.blocking(move |cx| self.read(cx)).await
+        match cx.brief(|cx| Ok(self.brief(cx)))? {
+            Some(page) => page,
+            None => cx.blocking(move |cx| self.read(cx)).await,
+        }
     }
 }
 
 impl Read {
+    /// Shows a small text file. For all others, and for arguments that are refused, nothing.
+    fn brief(&self, cx: &Cx) -> Option<Result<Output, Fault>> {
+        if self.offset == Some(0) || self.limit == Some(0) || self.column.is_some() {
+            return None;
+        }
+        let open = cx.files().open_brief(&self.path, BRIEF)?;
+        let location = open.location.clone();
+        let bytes = open.load(&self.path, BRIEF).ok()?.bytes;
+        let text = Text::share(bytes.clone()).ok().filter(|_| !bytes.starts_with(PDF))?;
+        Some(self.page(cx, &location, &text))
+    }
+
     fn read(&self, cx: &Cx) -> Result<Output, Fault> {
         if self.path.trim().is_empty() {
             return Err(Fault::bad_args("`path` is empty").next("Name a file; `.` lists the workspace."));
@@ -75,7 +96,7 @@ impl Read {
         let location = open.location.clone();
         let bytes = open.load(&self.path, LARGE as u64)?.bytes;
         // A PDF without binary bytes could be taken for text.
-        if bytes.starts_with(b"%PDF-")
+        if bytes.starts_with(PDF)
             && let Some(seen) = media::read(cx, &self.path, &bytes, self.offset, self.limit)
         {
             return seen;
@@ -87,9 +108,14 @@ impl Read {
                 return seen.unwrap_or_else(|| Err(not_text(&self.path, &bytes, error)));
             }
         };
+        self.page(cx, &location, &text)
+    }
+
+    /// Shows a page of a text.
+    fn page(&self, cx: &Cx, location: &Location, text: &Text) -> Result<Output, Fault> {
         let total = text.line_count();
         if total == 0 {
-            cx.show(&location, &text, &Rows::new());
+            cx.show(location, text, &Rows::new());
             return Ok(Output::text(format!("`{}` is empty", self.path)));
         }
         let first = self.first(total)?;
@@ -97,14 +123,14 @@ impl Read {
         let mut bytes = 0;
         let mut last = first;
         while last < total && last - first < self.limit.unwrap_or(LINES) {
-            bytes += shown_bytes(&text, last);
+            bytes += shown_bytes(text, last);
             if bytes >= BYTES && last > first {
                 break;
             }
             last += 1;
         }
         rows.add(first..last);
-        let rendered = cx.show(&location, &text, &rows);
+        let rendered = cx.show(location, text, &rows);
         let mut shown = rendered.text;
         let clipped = rows.iter().find(|row| text.line(*row).is_some_and(|line| is_clipped(&line)));
         if let Some(row) = clipped {
@@ -112,7 +138,7 @@ impl Read {
             let column = line.char_indices().nth(CLIP).map_or(0, |(at, _)| at) + 1;
             shown.push_str(&page::goes_on(Place::Row(row), column as u64));
         }
-        shown.push_str(&page::footer(first, last, Total::Exactly(total), &manner(&text)));
+        shown.push_str(&page::footer(first, last, Total::Exactly(total), &manner(text)));
         if first == 0 && self.path.ends_with(".ipynb") {
             shown.push_str(&cx.named("[?\n[a notebook: `tool:notebook_read` shows its cells]?]"));
         }

@@ -9,7 +9,10 @@ mod nav;
 mod navi;
 mod terrarium;
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, LazyLock},
+    thread,
+};
 
 use kit::AnyTool;
 
@@ -59,6 +62,18 @@ pub fn toolsets() -> impl Iterator<Item = &'static str> {
 
 /// Returns every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
+    static ALL: LazyLock<Vec<Arc<dyn AnyTool>>> = LazyLock::new(describe_all);
+    ALL.clone()
+}
+
+/// Begins to describe all tools on another thread. Their schemas take a part of the start of a program, which has other
+/// things to do meanwhile; whoever wants the tools waits for them.
+pub fn describe_ahead() {
+    // Without a thread, whoever wants them describes them.
+    let _ = thread::Builder::new().name("haft-tools".to_owned()).spawn(|| drop(all()));
+}
+
+fn describe_all() -> Vec<Arc<dyn AnyTool>> {
     [
         files::all(),
         search::all(),
