@@ -86,7 +86,7 @@ impl About {
 /// Serves MCP on this process's standard input and output, until the input ends or the output is closed.
 ///
 /// From then on file descriptor 1 is standard error and file descriptor 0 is empty, so that nothing else in
-/// the process can use the protocol's streams. Needs a tokio runtime with time.
+/// the process can use the protocol's streams. Needs a tokio runtime with time and IO.
 ///
 /// # Errors
 /// When the process has no standard input or output, or no threads are left.
