@@ -1,12 +1,12 @@
-//! Growth of costs with the number of jobs and of own tools, with the exponents that fit best.
+//! Growth of costs with the number of jobs, own tools, sessions and files, with the exponents that fit best.
 //!
-//! `cargo build --release -p haft && cargo run --release -p bench --bin growth [jobs|tools] [NUMBER …]`
+//! `cargo build --release -p haft && cargo run --release -p bench --bin growth [jobs|tools|sessions|files] [NUMBER …]`
 //!
 //! Without numbers: 10, 100, 1,000, 10,000. `HAFT_BIN` names another haft.
 
 use std::io;
 
-use bench::growth::{Outcome, jobs, tools};
+use bench::growth::{Outcome, files, jobs, sessions, tools};
 
 const NUMBERS: [usize; 4] = [10, 100, 1_000, 10_000];
 
@@ -28,6 +28,12 @@ fn main() -> Outcome<()> {
     }
     if wants("tools") {
         tools::table(&mut out, &numbers)?;
+    }
+    if wants("sessions") {
+        sessions::table(&mut out, &numbers)?;
+    }
+    if wants("files") {
+        files::table(&mut out, &numbers)?;
     }
     Ok(())
 }

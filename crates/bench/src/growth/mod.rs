@@ -2,8 +2,10 @@
 //!
 //! An exponent of 0 is a cost that does not grow, 1 one that grows with the number.
 
+pub mod files;
 pub mod jobs;
 pub(crate) mod server;
+pub mod sessions;
 pub mod tools;
 
 use std::{error::Error, io::Write, time::Duration};
