@@ -60,7 +60,7 @@ impl Direct {
         Some(line.len())
     }
 
-    /// Writes a part of the line without waiting; `None` if there is no room, or it fails. An error comes up at the thread.
+    /// Writes a part of the line without waiting; `None` without space for it, or if it fails. The thread finds the error again.
     fn write_some(&self, line: &[u8]) -> Option<usize> {
         if self.is_socket {
             return send(&self.output, line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).ok();

@@ -1,4 +1,4 @@
-//! What a client sends: bytes become lines, lines become messages, invalid ones are refused.
+//! The reader of a client's messages: bytes become lines, lines become messages, invalid ones are refused.
 
 use std::{
     collections::VecDeque,
@@ -15,9 +15,8 @@ use crate::{
     batch::{self, Batch},
     in_flight::InFlight,
     input::Input,
-    lines::{Line, Lines},
+    lines::{LONGEST_LINE, Line, Lines},
     message::{self, Message, Refusal, understand},
-    stdio::LONGEST_LINE,
 };
 
 /// The most bytes that are read at once.
@@ -61,7 +60,7 @@ pub(crate) struct Here {
     reader: Reader,
     lines: Lines,
     buffer: Vec<u8>,
-    /// What was read, and not taken yet.
+    /// The steps that were read, and not taken yet.
     steps: VecDeque<Step>,
 }
 
@@ -83,15 +82,15 @@ impl Here {
                     return None;
                 }
                 // Reserved before the step is taken: whoever waits for this may give up.
-                let room = if step.is_answer() { Some(outbox.reserve().await.ok()?) } else { None };
+                let place = if step.is_answer() { Some(outbox.reserve().await.ok()?) } else { None };
                 let step = self.steps.pop_front()?;
                 let taken = self.reader.take(step, &mut self.steps);
                 if let Some(Taken::Message(message)) = taken {
                     return Some(*message);
                 }
-                if let (Some(Taken::Answer(line)), Some(room)) = (taken, room) {
+                if let (Some(Taken::Answer(line)), Some(place)) = (taken, place) {
                     self.reader.in_flight.queued(line.len());
-                    room.send(line);
+                    place.send(line);
                 }
             }
             let (input, _) = self.input.as_ref()?;
@@ -132,7 +131,7 @@ enum Step {
     Answer(Vec<u8>),
 }
 
-/// What a step came to.
+/// The outcome of a step.
 enum Taken {
     Message(Box<ClientJsonRpcMessage>),
     /// An answer without rmcp.

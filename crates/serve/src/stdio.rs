@@ -37,9 +37,6 @@ use crate::{
     reader::{Here, Inbox, Reader},
 };
 
-/// Longer lines than this are refused without being kept.
-pub(crate) const LONGEST_LINE: usize = 64 * 1024 * 1024;
-
 /// How many answers may wait for the writing thread.
 pub(crate) const OUTBOX: usize = 64;
 

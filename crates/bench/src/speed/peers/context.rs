@@ -1,4 +1,4 @@
-//! What the model reads and writes for one fixed piece of work: find a function, look at it, change a line, and
+//! The bytes that the model reads and writes for one fixed piece of work: find a function, read it, change a line, and
 //! see that it is changed.
 
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use super::{
     tasks::Who,
 };
 
-/// What is looked for, and the line that is changed. The code around it is that of [`SOURCE`].
+/// The pattern of the search, the line before the change, and the line after it.
 const NEEDLE: &str = "fn total_of";
 const OLD: &str = "        total += entry.amount;";
 const NEW: &str = "        total = total.saturating_add(entry.amount);";
 
-/// Lines that are looked at before and after the function's first one: enough for all of it.
+/// Lines that are shown before and after the function's first one: enough for all of it.
 const AROUND: usize = 7;
 /// The line of the function, counted from 1, in the file that [`source`] returns.
 const AT: usize = 400;

@@ -62,7 +62,7 @@ impl Peer {
                 command.arg(workspace);
                 command
             }
-            // It sends what it counts to its makers unless it is told not to; it reads that from its home folder, which it
+            // It sends what it counts to its makers unless it is configured otherwise, in its home folder, which it
             // locks for some time after it was killed.
             Self::Commander => {
                 static STARTED: AtomicUsize = AtomicUsize::new(0);

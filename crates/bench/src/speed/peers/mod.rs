@@ -43,7 +43,7 @@ pub const PEERS: [(&str, super::Measure); 5] = [
     ("context", context::rows),
 ];
 
-/// What is measured, and beside whom.
+/// The programs that are measured, and their files.
 struct Site {
     haft: PathBuf,
     /// haft of the other profile, if there is one.
@@ -164,7 +164,7 @@ fn beside(what: &str, times: &Measured, floor: &str, aims: Aims) -> Vec<Row> {
     rows
 }
 
-/// What a task should reach.
+/// The targets of a task.
 #[derive(Debug, Clone, Copy, Default)]
 struct Aims {
     floor: Option<Aim>,

@@ -1,4 +1,4 @@
-//! What each contestant is asked for, in its own words.
+//! The calls that each contestant gets, in its own words.
 
 use std::{
     fs,
