@@ -1,20 +1,19 @@
-//! Direct writes: an answer that the client's pipe or socket takes at once needs no wake of the writing thread.
+//! Direct writes: a short answer that the client's pipe or socket takes at once needs no wake of the writing thread.
 
-use std::{fs::File, io::IoSlice, os::fd::OwnedFd};
+use std::{fs::File, os::fd::OwnedFd};
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FileType, fstat},
-    io::{Errno, ReadWriteFlags, pwritev2},
     net::{SendFlags, send},
 };
 
-/// The longest line that is written to a pipe which can't say that it would wait (before Linux 6.5). A pipe that can be
-/// written takes this many bytes.
+/// The longest line that is written so. A pipe that can be written takes this many bytes, and a socket takes them whole
+/// or not at all.
 const SHORT: usize = 4096;
 
-/// The output of a server, shared with the thread that writes what the client does not take at once.
+/// The output of a server, shared with the thread that writes longer lines.
 pub(crate) struct Direct {
     output: OwnedFd,
     is_socket: bool,
@@ -39,58 +38,46 @@ impl Direct {
         self.turn.lock()
     }
 
-    /// Writes what the client takes of a line at once, if it is `next`; returns the number of bytes. What is left goes to
-    /// `rest` before anything else can be written; if that does not take it, this waits for the client.
-    pub(crate) fn write(
-        &self,
-        line: &[u8],
-        is_next: impl FnOnce() -> bool,
-        rest: impl FnOnce(&[u8]) -> bool,
-    ) -> Option<usize> {
-        let _turn = self.turn.try_lock()?;
+    /// Writes a line if that takes no waiting and it is `next`. Otherwise nothing is written.
+    pub(crate) fn write(&self, line: &[u8], is_next: impl FnOnce() -> bool) -> bool {
+        if line.len() > SHORT {
+            return false;
+        }
+        let Some(_turn) = self.turn.try_lock() else { return false };
         if !is_next() {
-            return None;
+            return false;
         }
-        let written = self.write_some(line)?;
-        let left = line.get(written..).unwrap_or_default();
-        if left.is_empty() || rest(left) {
-            return Some(written);
-        }
-        self.write_all(left);
-        Some(line.len())
-    }
-
-    /// Writes a part of the line without waiting; `None` without space for it, or if it fails. The thread finds the error again.
-    fn write_some(&self, line: &[u8]) -> Option<usize> {
         if self.is_socket {
-            return send(&self.output, line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).ok();
-        }
-        // At the position of the file, which a pipe has not.
-        match pwritev2(&self.output, &[IoSlice::new(line)], u64::MAX, ReadWriteFlags::NOWAIT) {
-            Ok(written) => return Some(written),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) if line.len() <= SHORT => {}
-            Err(_) => return None,
+            let sent = send(&self.output, line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            return match sent {
+                Ok(sent) => self.rest(line.get(sent..).unwrap_or_default()),
+                Err(_) => false,
+            };
         }
         let mut wanted = [PollFd::new(&self.output, PollFlags::OUT)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let is_writable = poll(&mut wanted, Some(&now)).is_ok_and(|ready| ready == 1)
             && wanted.iter().all(|it| it.revents() == PollFlags::OUT);
-        is_writable.then(|| rustix::io::write(&self.output, line).ok()).flatten()
+        match is_writable.then(|| rustix::io::write(&self.output, line)) {
+            Some(Ok(written)) => self.rest(line.get(written..).unwrap_or_default()),
+            Some(Err(_)) | None => false,
+        }
     }
 
-    /// Writes the rest of a line; waits for the client. An error comes up at the next line.
-    fn write_all(&self, mut rest: &[u8]) {
+    /// Writes the rest of a line of which the system took a part; waits for the client. An error comes up at the next line.
+    fn rest(&self, mut rest: &[u8]) -> bool {
         while !rest.is_empty() {
             match rustix::io::write(&self.output, rest) {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-                Err(Errno::INTR) => {}
+                Err(rustix::io::Errno::INTR) => {}
                 // Whoever shares the socket has made it non-blocking.
-                Err(Errno::AGAIN) => {
+                Err(rustix::io::Errno::AGAIN) => {
                     let _ = poll(&mut [PollFd::new(&self.output, PollFlags::OUT)], None);
                 }
                 Err(_) => break,
             }
         }
+        true
     }
 }
 
@@ -106,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_written_to_a_pipe_and_a_socket_until_they_are_full_and_the_rest_is_handed_on() {
+    fn short_line_is_written_to_a_pipe_and_a_socket_until_they_are_full() {
         let (read, write) = rustix::pipe::pipe().unwrap();
         let (one, other) = UnixStream::pair().unwrap();
         for (mut input, output) in [
@@ -114,46 +101,19 @@ mod tests {
             (File::from(OwnedFd::from(one)), File::from(OwnedFd::from(other))),
         ] {
             let direct = Direct::of(&output).unwrap();
-            assert_eq!(direct.write(b"not next", || false, |_| false), None);
-            let line = [b'x'; 10_000];
-            let (mut written, mut rest) = (0, 0);
-            while rest == 0 {
-                match direct.write(
-                    &line,
-                    || true,
-                    |left| {
-                        rest = left.len();
-                        true
-                    },
-                ) {
-                    Some(bytes) => written += bytes,
-                    None => break,
-                }
-            }
-            assert!(written >= 10_000, "{written}");
+            assert!(!direct.write(b"not next", || false));
+            assert!(!direct.write(&vec![b'x'; SHORT + 1], || true));
+            let line = [b'x'; SHORT];
+            let written = (0..10_000).take_while(|_| direct.write(&line, || true)).count();
+            assert!((1..10_000).contains(&written), "{written}");
             let turn = direct.turn();
-            assert_eq!(direct.write(b"x", || true, |_| true), None);
+            assert!(!direct.write(b"x", || true));
             drop(turn);
             drop((direct, output));
             let mut all = Vec::new();
             input.read_to_end(&mut all).unwrap();
-            assert_eq!(all.len(), written);
+            assert_eq!(all.len(), written * SHORT);
         }
-    }
-
-    #[test]
-    fn line_whose_rest_nobody_takes_is_written_whole_once_the_client_reads() {
-        let (read, write) = rustix::pipe::pipe().unwrap();
-        let direct = Direct::of(&File::from(write)).unwrap();
-        let line = vec![b'x'; 1_000_000];
-        let reading = std::thread::spawn(move || {
-            let mut all = Vec::new();
-            File::from(read).read_to_end(&mut all).unwrap();
-            all.len()
-        });
-        assert_eq!(direct.write(&line, || true, |_| false), Some(line.len()));
-        drop(direct);
-        assert_eq!(reading.join().unwrap(), line.len());
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::{
 };
 
 use rmcp::model::RequestId;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
@@ -21,10 +20,7 @@ const UNSENT: usize = 8 * 1024 * 1024;
 #[derive(Default)]
 pub(crate) struct InFlight {
     state: Mutex<State>,
-    /// For threads that wait for capacity.
     capacity: Condvar,
-    /// For a task that waits for capacity.
-    freed: Notify,
 }
 
 #[derive(Default)]
@@ -35,12 +31,6 @@ struct State {
     unsent: usize,
     batches: bool,
     closed: bool,
-}
-
-impl State {
-    fn has_no_capacity(&self) -> bool {
-        !self.closed && (self.under_way.len() >= REQUESTS || self.unsent >= UNSENT)
-    }
 }
 
 struct OpenRequest {
@@ -70,23 +60,11 @@ pub(crate) struct Ticket {
 impl InFlight {
     /// Waits until another request may be read. Returns false if no more will be read.
     pub(crate) fn wait_for_capacity(&self) -> bool {
-        let full = |state: &mut State| state.has_no_capacity();
+        let full = |state: &mut State| {
+            !state.closed && (state.under_way.len() >= REQUESTS || state.unsent >= UNSENT)
+        };
         let state = self.capacity.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
         !state.closed
-    }
-
-    /// Like [`wait_for_capacity`](Self::wait_for_capacity), in the only task that does.
-    pub(crate) async fn capacity(&self) -> bool {
-        loop {
-            {
-                let state = self.state();
-                if !state.has_no_capacity() {
-                    return !state.closed;
-                }
-            }
-            // What was freed since is kept for one that waits later.
-            self.freed.notified().await;
-        }
     }
 
     /// Returns whether the maximum number of requests is under way.
@@ -128,14 +106,14 @@ impl InFlight {
             Stage::Done => drop(state.under_way.remove(id)),
             Stage::Cancelled => {}
         }
-        self.free();
+        self.capacity.notify_all();
         batch
     }
 
     /// Removes an answered request, so that its id is free again. Returns the batch that the request leaves.
     pub(crate) fn answered(&self, id: &RequestId) -> Option<Arc<Batch>> {
         let request = self.state().under_way.remove(id);
-        self.free();
+        self.capacity.notify_all();
         request?.batch
     }
 
@@ -163,13 +141,13 @@ impl InFlight {
     pub(crate) fn sent(&self, bytes: usize) {
         let mut state = self.state();
         state.unsent = state.unsent.saturating_sub(bytes);
-        self.free();
+        self.capacity.notify_all();
     }
 
     /// Refuses further requests.
     pub(crate) fn close(&self) {
         self.state().closed = true;
-        self.free();
+        self.capacity.notify_all();
     }
 
     fn done(&self, id: &RequestId, number: u64) {
@@ -183,14 +161,9 @@ impl InFlight {
             Stage::Done => {}
             Stage::Cancelled => {
                 state.under_way.remove(id);
-                self.free();
+                self.capacity.notify_all();
             }
         }
-    }
-
-    fn free(&self) {
-        self.capacity.notify_all();
-        self.freed.notify_one();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

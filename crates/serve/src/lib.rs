@@ -14,12 +14,10 @@ mod documents;
 mod hooks;
 mod http;
 mod in_flight;
-mod input;
 mod lines;
 mod mcp;
 mod message;
 mod progress;
-mod reader;
 mod salvage;
 mod stdio;
 

@@ -1,8 +1,5 @@
 //! Line framing: splits a byte stream into messages, one per line, of bounded length.
 
-/// Longer lines than this are refused without being kept.
-pub(crate) const LONGEST_LINE: usize = 64 * 1024 * 1024;
-
 /// Splits a byte stream into lines, and buffers at most one line.
 pub(crate) struct Lines {
     limit: usize,

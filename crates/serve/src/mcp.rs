@@ -40,14 +40,7 @@ use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{
-    answer,
-    backend::Backend,
-    direct::Direct,
-    input::Input,
-    message::LISTENING,
-    stdio::{self, Source},
-};
+use crate::{answer, backend::Backend, direct::Direct, message::LISTENING, stdio};
 use logging::LogSettings;
 use multi_round::PendingRounds;
 use pages::page;
@@ -86,18 +79,14 @@ impl About {
 /// Serves MCP on this process's standard input and output, until the input ends or the output is closed.
 ///
 /// From then on file descriptor 1 is standard error and file descriptor 0 is empty, so that nothing else in
-/// the process can use the protocol's streams. Needs a tokio runtime with time and IO.
+/// the process can use the protocol's streams. Needs a tokio runtime with time.
 ///
 /// # Errors
 /// When the process has no standard input or output, or no threads are left.
 pub async fn mcp_stdio(backend: impl Backend, about: About) -> io::Result<()> {
     let (input, output): (File, File) = stdio::private()?;
     let direct = Direct::of(&output);
-    let source = match Input::of(input) {
-        Ok(input) => Source::Here(input),
-        Err(input) => Source::Thread(Box::new(input)),
-    };
-    on_streams(backend, about, source, output, direct).await
+    on_streams(backend, about, input, output, direct).await
 }
 
 /// Serves MCP on any pair of byte streams, until the input ends or the output breaks. Calls in flight are
@@ -111,20 +100,20 @@ pub async fn mcp(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> io::Result<()> {
-    on_streams(backend, about, Source::Thread(Box::new(input)), output, None).await
+    on_streams(backend, about, input, output, None).await
 }
 
 async fn on_streams(
     backend: impl Backend,
     about: About,
-    source: Source,
+    input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
     direct: Option<Direct>,
 ) -> io::Result<()> {
     let stop = CancellationToken::new();
     let backend = Arc::new(backend);
     let server = McpServer::new(Arc::clone(&backend), about, stop.clone(), &Lasting::default());
-    let (wire, ends) = stdio::open(source, output, direct)?;
+    let (wire, ends) = stdio::open(input, output, direct)?;
     let serving = async {
         match server.serve(wire).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),

@@ -147,9 +147,9 @@ impl Files {
     }
 
     /// Opens a file that can be read in less time than it takes to wake a thread: it has at most `most` bytes, on a
-    /// local file system, and its text is not an editor's. Otherwise nothing, as for every error.
+    /// local file system, and no editor is asked for its text. Otherwise nothing, as for every error.
     pub fn open_brief(&self, path: &str, most: u64) -> Option<Open> {
-        if self.inner.follows_editor {
+        if self.inner.follows_editor && self.roots().has_editor() {
             return None;
         }
         let open = self.open(path).ok()?;

@@ -32,6 +32,11 @@ impl Roots {
         let _ = self.caches.buffers.set(buffers);
     }
 
+    /// Returns whether there is an editor, which is asked for the text of each file.
+    pub(super) fn has_editor(&self) -> bool {
+        self.caches.buffers.get().is_some()
+    }
+
     /// Returns the editor's text of this file, if it differs from the text on disk. `file` is the file, open.
     pub(super) fn unsaved(&self, location: &Location, size: u64, file: &File) -> Option<Content> {
         let buffers = self.caches.buffers.get()?;

@@ -24,9 +24,9 @@ use tokio_util::sync::CancellationToken;
 use super::incoming::{Message, understand};
 use crate::{
     in_flight::{InFlight, Ticket},
-    lines::{LONGEST_LINE, Line, Lines},
+    lines::{Line, Lines},
     message::{self, Refusal},
-    stdio::{Ends, OUTBOX, write},
+    stdio::{Ends, LONGEST_LINE, OUTBOX, write},
 };
 
 /// A request or notification of the client.

@@ -29,7 +29,7 @@ use super::{Aim, Amount, Comparison, Row, Scratch, Times, Trouble, mcp, timed};
 
 /// The pause before each call.
 const PAUSE: Duration = Duration::from_millis(10);
-const CALLS: usize = 200;
+const CALLS: usize = 80;
 const STARTS: usize = 20;
 /// How long a server rests before its memory is measured.
 const REST: Duration = Duration::from_secs(5);
