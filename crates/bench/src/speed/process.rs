@@ -104,7 +104,8 @@ pub(super) fn call(tool: &str, arguments: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params})
 }
 
-fn run(mut command: Command) -> Result<Duration, Trouble> {
+/// Runs a process to its end, which must be good.
+pub(super) fn run(mut command: Command) -> Result<Duration, Trouble> {
     timed(|| {
         let output = command.stdin(Stdio::null()).output()?;
         if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {output:?}").into()) }

@@ -11,10 +11,9 @@ use std::{
 use serde_json::json;
 
 use super::{
-    super::{Row, Scratch, Trouble, timed},
+    super::{Row, Scratch, Trouble, process::run, timed},
     Aims, Site, beside, call, in_turn,
     install::Peer,
-    run,
     tasks::{Task, Who},
 };
 

@@ -13,7 +13,7 @@ use std::{
     fs,
     io::{self, Write as _},
     path::PathBuf,
-    process::{Command, Stdio},
+    process::Command,
     thread::sleep,
     time::Duration,
 };
@@ -25,7 +25,7 @@ use self::{
     server::Server,
     tasks::{SHOUT, Task, Who, Workspace, durable_write},
 };
-use super::{Aim, Amount, Comparison, Row, Scratch, Times, Trouble, mcp, timed};
+use super::{Aim, Amount, Comparison, Row, Scratch, Times, Trouble, mcp, process::run, timed};
 
 /// The pause before each call.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -78,7 +78,10 @@ impl Site {
     fn command(&self, who: Who) -> Result<Command, Trouble> {
         let haft = match who {
             Who::Haft => &self.haft,
-            Who::Release => self.release.as_ref().ok_or("there is no haft of the release profile")?,
+            Who::Release => self
+                .release
+                .as_ref()
+                .ok_or("haft of the release profile is not built; cargo build --release -p haft")?,
             Who::Floor => return Ok(Command::new(&self.echo)),
             Who::Peer(peer) => return peer.command(&self.peers, &self.workspace.folder),
         };
@@ -220,6 +223,7 @@ fn initialize(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
 /// Measures one call after another, of all contestants.
 fn calls(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let site = Site::new(scratch, "calls")?;
+    site.workspace.fill()?;
     let whos = site.contestants();
     let mut servers = Vec::new();
     for who in &whos {
@@ -299,14 +303,6 @@ fn memory(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
         |comparison| Row { what: "memory at rest, over MCP".to_owned(), ours, p95: None, comparison, aim };
     let release = of(Who::Release).map(|amount| Comparison::Measured(Who::Release.name().to_owned(), amount));
     Ok([Some(comparison), release].into_iter().flatten().map(row).collect())
-}
-
-/// Runs a process to its end, which must be good.
-fn run(mut command: Command) -> Result<Duration, Trouble> {
-    timed(|| {
-        let output = command.stdin(Stdio::null()).output()?;
-        if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {output:?}").into()) }
-    })
 }
 
 /// The parameters of a call.

@@ -145,19 +145,22 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
+    /// Creates the workspace with the small file alone.
     pub(super) fn new(folder: PathBuf) -> Result<Self, Trouble> {
-        let lines = |many: usize| (1..=many).map(line).collect::<String>();
         fs::write(folder.join("small.rs"), lines(SMALL))?;
-        fs::write(folder.join("large.rs"), lines(LARGE))?;
-        let at = Self { folder };
+        Ok(Self { folder })
+    }
+
+    /// Writes the files of the longer calls: 100 MB, a tree, and for each contestant a file to edit.
+    pub(super) fn fill(&self) -> Result<(), Trouble> {
+        fs::write(self.folder.join("large.rs"), lines(LARGE))?;
         let body = lines(MEDIUM);
         let (before, after) = body.split_at(line(1).len() * MEDIUM / 2);
         let all = [Who::Haft, Who::Release, Who::Floor].into_iter().chain(Peer::ALL.map(Who::Peer));
         for who in all {
-            fs::write(at.folder.join(at.edited(who)), format!("{before}// 0 edited\n{after}"))?;
+            fs::write(self.folder.join(self.edited(who)), format!("{before}// 0 edited\n{after}"))?;
         }
-        at.tree()?;
-        Ok(at)
+        self.tree()
     }
 
     /// The file that this contestant edits.
@@ -179,6 +182,10 @@ impl Workspace {
         }
         Ok(())
     }
+}
+
+fn lines(many: usize) -> String {
+    (1..=many).map(line).collect()
 }
 
 /// The tool file that has the same tool as FastMCP's server.
