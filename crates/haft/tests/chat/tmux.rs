@@ -94,11 +94,7 @@ impl Tmux {
     pub(crate) fn close(self) {
         let test_ws = self.socket.parent().unwrap().display().to_string();
         drop(self);
-        let until = Instant::now() + TIMEOUT;
-        while of_room(&test_ws) {
-            assert!(Instant::now() < until, "the program outlives its terminal");
-            std::thread::sleep(LOOK);
-        }
+        until(|| !of_room(&test_ws), "the program outlives its terminal");
     }
 
     /// Waits until the screen shows this.
@@ -192,6 +188,16 @@ impl Tmux {
 impl Drop for Tmux {
     fn drop(&mut self) {
         let _ = self.command(&["kill-server"]).output();
+    }
+}
+
+/// Waits until something is so; `otherwise` says what is wrong if it never is.
+#[track_caller]
+pub(crate) fn until(mut is_so: impl FnMut() -> bool, otherwise: &str) {
+    let until = Instant::now() + TIMEOUT;
+    while !is_so() {
+        assert!(Instant::now() < until, "{otherwise}");
+        std::thread::sleep(LOOK);
     }
 }
 

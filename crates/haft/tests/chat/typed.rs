@@ -1,13 +1,8 @@
 //! Typing in the chat at a terminal: popups, search, chips, the editor, leaving.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    thread::sleep,
-    time::{Duration, Instant},
-};
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use super::tmux::Tmux;
+use super::tmux::{Tmux, until};
 use crate::support::TestWorkspace;
 
 const ANSWERS: &str = "{\"say\": \"First over.\"}\n{\"say\": \"Second over.\"}\n{\"say\": \"Third over.\"}\n";
@@ -194,10 +189,7 @@ fn a_question_rings_the_bell_and_the_title_says_so() {
         written.matches('\u{7}').count().saturating_sub(titles)
     };
     // tmux writes the record beside what it shows.
-    let until = Instant::now() + Duration::from_secs(10);
-    while bells() == 0 && Instant::now() < until {
-        sleep(Duration::from_millis(10));
-    }
+    until(|| bells() > 0, "no bell is in the record");
     assert_eq!(bells(), 1, "the bell rings once");
     chat.types("this\n").shows("So be it.").types("/exit\n").shows("haft: to continue");
     assert_ne!(chat.knows("#{pane_title}"), "haft: ws (asks you)");
