@@ -1,6 +1,10 @@
-"""The tools of the comparison, written for FastMCP as its users write theirs: `python fastmcp_server.py FOLDER`."""
+"""The tools of the comparison, written for FastMCP as its users write theirs: `python fastmcp_server.py FOLDER`.
+
+With `--http` it serves over streamable HTTP on a port that the system chooses, and writes its URL to standard error.
+"""
 
 import os
+import socket
 import subprocess
 import sys
 
@@ -61,4 +65,18 @@ async def shout(text: str) -> str:
     return text.upper() + "!"
 
 
-server.run(show_banner=False)
+if sys.argv[2:] == ["--http"]:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+    host, port = listener.getsockname()
+    print(f"MCP at http://{host}:{port}/mcp", file=sys.stderr, flush=True)
+    # The access log is off: haft and the server that only answers have none either.
+    server.run(
+        transport="http",
+        host=host,
+        port=port,
+        sockets=[listener],
+        uvicorn_config={"access_log": False},
+        show_banner=False,
+    )
+else:
+    server.run(show_banner=False)

@@ -1,11 +1,14 @@
 //! Benchmarks, and property tests over many cases.
 
 pub mod batch;
+pub mod client;
 pub mod engines;
 pub mod group_kills;
 pub mod growth;
 pub mod haystack;
 pub mod layers;
+pub mod processes;
 pub mod promise;
 pub mod speed;
 pub mod terminal_svg;
+mod tool_file;

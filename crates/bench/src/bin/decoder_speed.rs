@@ -5,15 +5,16 @@
 use std::{
     error::Error,
     fs,
-    io::{self, BufRead as _, BufReader, Cursor, Read as _, Write as _},
+    io::{self, Cursor, Read as _, Write as _},
     net::TcpListener,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
+use bench::client::Client;
 use image::{ImageFormat, Rgb, RgbImage};
 use kit::redact::Secrets;
 use policy::{Approve, Policy};
@@ -182,36 +183,20 @@ fn serve_page() -> Result<String, Trouble> {
 
 /// Prints the memory of an idle session of the program: before its first picture, and after it.
 fn memory(haft: &Path, folder: &Path, workspace: &Path) -> Result<(), Trouble> {
-    let mut child = Command::new(haft)
+    let mut command = Command::new(haft);
+    command
         .env("HAFT_STATE_DIR", folder.join("idle/state"))
         .env("HAFT_CONFIG_DIR", folder.join("idle/config"))
         .arg("--dir")
         .arg(workspace)
-        .arg("mcp")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
-    let input = child.stdin.take().ok_or("no input")?;
-    let mut ask = |method: &str, params: Value| -> Result<(), Trouble> {
-        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        writeln!(&input, "{message}")?;
-        loop {
-            let line: Value = serde_json::from_str(&lines.next().ok_or("it ended")??)?;
-            if line.get("id").is_some() {
-                return Ok(());
-            }
-        }
-    };
-    let client = json!({"name": "bench", "version": "1"});
-    ask("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}))?;
-    writeln!(&input, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
-    ask("tools/call", json!({"name": "read", "arguments": {"path": "."}}))?;
-    let before = used(&child);
-    ask("tools/call", json!({"name": "image_view", "arguments": {"path": "a.png"}}))?;
-    let after = used(&child);
-    drop(input);
-    child.wait()?;
+        .arg("mcp");
+    let mut server = Client::start(command)?;
+    server.greet()?;
+    server.ask("tools/call", &json!({"name": "read", "arguments": {"path": "."}}))?;
+    let before = used(server.id());
+    server.ask("tools/call", &json!({"name": "image_view", "arguments": {"path": "a.png"}}))?;
+    let after = used(server.id());
+    server.close()?;
     let mut out = io::stdout().lock();
     writeln!(
         out,
@@ -221,15 +206,15 @@ fn memory(haft: &Path, folder: &Path, workspace: &Path) -> Result<(), Trouble> {
 }
 
 /// The anonymous memory of a process and its children, in KB.
-fn used(child: &Child) -> u64 {
+fn used(pid: u32) -> u64 {
     let own = |pid: &str| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:").map(str::to_owned));
         line.and_then(|it| it.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0)
     };
-    let tasks = PathBuf::from(format!("/proc/{}/task", child.id()));
+    let tasks = PathBuf::from(format!("/proc/{pid}/task"));
     let children = fs::read_dir(tasks).into_iter().flatten().flatten();
     let children = children.map(|it| fs::read_to_string(it.path().join("children")).unwrap_or_default());
     let children: u64 = children.map(|it| it.split_whitespace().map(own).sum::<u64>()).sum();
-    own(&child.id().to_string()) + children
+    own(&pid.to_string()) + children
 }

@@ -21,6 +21,10 @@ fn main() -> Outcome<()> {
     if numbers.is_empty() {
         numbers.extend(NUMBERS);
     }
+    let known = ["jobs", "tools", "sessions", "files"];
+    if let Some(name) = what.iter().find(|it| !known.contains(&it.as_str())) {
+        return Err(format!("there is no `{name}`; the names are {}", known.join(", ")).into());
+    }
     let wants = |name: &str| what.is_empty() || what.iter().any(|it| it == name);
     let mut out = io::stdout().lock();
     if wants("jobs") {

@@ -4,14 +4,13 @@
 
 pub mod files;
 pub mod jobs;
-pub(crate) mod server;
+mod place;
 pub mod sessions;
 pub mod tools;
 
-use std::{error::Error, io::Write, time::Duration};
+use std::{io::Write, time::Duration};
 
-/// The rows of a measurement, or why there is none.
-pub type Outcome<T> = Result<T, Box<dyn Error>>;
+pub use crate::batch::Outcome;
 
 /// One column of a table: what it is, and its value for each number.
 pub(crate) struct Column {

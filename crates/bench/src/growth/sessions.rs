@@ -5,7 +5,7 @@ use std::{fs, io::Write, path::Path, process::Command, sync::Arc, time::Instant}
 use kit::redact::Secrets;
 use store::Store;
 
-use super::{Column, Outcome, median, millis, print, server::Place};
+use super::{Column, Outcome, median, millis, place::Place, print};
 
 /// Runs of each.
 const RUNS: usize = 9;

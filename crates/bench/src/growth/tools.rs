@@ -4,7 +4,8 @@ use std::{fs, io::Write, path::Path, time::Instant};
 
 use serde_json::json;
 
-use super::{Column, Outcome, median, millis, print, server::Place};
+use super::{Column, Outcome, median, millis, place::Place, print};
+use crate::{client::Client, tool_file::shout};
 
 /// Runs of each start, in turn with one without any tool.
 const STARTS: usize = 9;
@@ -31,10 +32,13 @@ pub fn table(out: &mut impl Write, numbers: &[usize]) -> Outcome<()> {
         let last = format!("own_{}", number - 1);
         let began = Instant::now();
         answers(&mut server, &last)?;
-        soon.put(*number, millis(began.elapsed()));
+        let answered = began.elapsed();
+        soon.put(*number, millis(answered));
+        // Its end does not count.
         drop(server);
+        let began = Instant::now();
         let listed = many.command(&["tools"]).output()?.stdout;
-        all.put(*number, millis(began.elapsed()));
+        all.put(*number, millis(answered + began.elapsed()));
         let count = String::from_utf8_lossy(&listed).lines().filter(|it| it.starts_with("own_")).count();
         if count != *number {
             return Err(format!("{count} of {number} tools are listed").into());
@@ -69,18 +73,13 @@ fn starts(place: &Place) -> Outcome<(f64, f64)> {
     Ok((begun, millis(began.elapsed())))
 }
 
-fn answers(server: &mut super::server::Server, tool: &str) -> Outcome<()> {
+fn answers(server: &mut Client, tool: &str) -> Outcome<()> {
     let (text, is_good) = server.call(tool, &json!({"text": "x"}))?;
     if is_good && text.contains("X!") { Ok(()) } else { Err(format!("{tool}: {text}").into()) }
 }
 
 fn write(folder: &Path, at: usize) -> Outcome<()> {
-    let code = format!(
-        "name = \"own_{at}\"\ndescription = \"Say a text louder: tool {at}. Use it when somebody does not hear.\"\n\
-         parameters = {{\"type\": \"object\", \"properties\": {{\"text\": {{\"type\": \"string\", \"description\": \
-         \"What to say\"}}}}, \"required\": [\"text\"]}}\ntouches = []\n\n\
-         async def execute(params):\n    return params[\"text\"].upper() + \"!\"\n"
-    );
-    fs::write(folder.join(format!("own_{at}.py")), code)?;
+    let name = format!("own_{at}");
+    fs::write(folder.join(format!("{name}.py")), shout(&name))?;
     Ok(())
 }

@@ -304,7 +304,7 @@ fn steps(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, Tro
     let memory = Path::new("/dev/shm");
     if memory.is_dir() {
         let dir = tempfile::Builder::new().prefix("speed-").tempdir_in(memory)?;
-        let without = Scratch { dir, target: std::env::temp_dir() };
+        let without = Scratch::within(dir, std::env::temp_dir());
         let times = per_step(&self::fixture(&without)?, plain())?;
         rows.push(times.row(
             "the same, where nothing reaches a disk",

@@ -2,11 +2,9 @@
 
 use std::{
     convert::Infallible,
-    fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
-    path::Path,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     sync::mpsc::channel,
     thread,
     time::{Duration, Instant},
@@ -24,10 +22,15 @@ use serde_json::{Value, json};
 
 use super::{
     Aim, Amount, Comparison, Row, Scratch, Times, Trouble,
-    process::{Place, call, greetings},
+    process::{Place, call},
+};
+use crate::{
+    client::greetings,
+    processes::{memory, resident, tree},
 };
 
-const CLIENTS: usize = 64;
+/// Number of clients that call at once.
+pub(super) const CLIENTS: usize = 64;
 const CALLS: usize = 10_000;
 
 /// Number of calls before memory is measured for the first time.
@@ -37,7 +40,8 @@ const WARM: usize = 1_000;
 const AT_MOST: Duration = Duration::from_secs(60);
 
 pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
-    let server = Server::start(&Place::named(scratch, "http")?)?;
+    let place = Place::named(scratch, "http")?;
+    let server = Server::start(place.command(&["mcp", "--http", "127.0.0.1:0", "--no-token"]))?;
     let request = call("read", &json!({"path": "small.rs"}));
     let fresh = server.resident()?;
     let mut clients = (0..CLIENTS).map(|_| Client::greet(server.address)).collect::<Result<Vec<_>, _>>()?;
@@ -56,7 +60,6 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let per_call = |loaded: &Loaded| {
         Amount::Time(loaded.took / u32::try_from(loaded.times.0.len().max(1)).unwrap_or(u32::MAX))
     };
-    let each_second = |loaded: &Loaded| loaded.times.0.len() as u128 * 1000 / loaded.took.as_millis().max(1);
     let row = |what: String, ours: Amount, p95, comparison, aim| Row { what, ours, p95, comparison, aim };
     Ok(vec![
         ours.times.row(format!("`read` over HTTP, {CLIENTS} at once"), least.times.comparison(name), None),
@@ -68,10 +71,10 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
             None,
         ),
         row(
-            format!("the same: {}/s, {errors} errors in {CALLS}", each_second(&ours)),
+            format!("the same: {}/s, {errors} errors in {CALLS}", ours.each_second()),
             per_call(&ours),
             None,
-            Comparison::Measured(format!("{name}: {}/s", each_second(&least)), per_call(&least)),
+            Comparison::Measured(format!("{name}: {}/s", least.each_second()), per_call(&least)),
             None,
         ),
         row(
@@ -92,14 +95,21 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
 }
 
 /// The results of many calls.
-struct Loaded {
-    times: Times,
+pub(super) struct Loaded {
+    pub(super) times: Times,
     took: Duration,
-    errors: usize,
+    pub(super) errors: usize,
+}
+
+impl Loaded {
+    /// Returns the number of calls without an error in a second.
+    pub(super) fn each_second(&self) -> u64 {
+        (self.times.0.len() as f64 / self.took.as_secs_f64()) as u64
+    }
 }
 
 /// Lets all clients call at once, `calls` times in all.
-fn load(clients: &mut [Client], request: &Value, calls: usize) -> Result<Loaded, Trouble> {
+pub(super) fn load(clients: &mut [Client], request: &Value, calls: usize) -> Result<Loaded, Trouble> {
     let each = calls.div_ceil(clients.len().max(1));
     let body = request.to_string();
     let began = Instant::now();
@@ -118,13 +128,14 @@ fn load(clients: &mut [Client], request: &Value, calls: usize) -> Result<Loaded,
 }
 
 /// A client on a connection of its own.
-struct Client {
+pub(super) struct Client {
     socket: BufReader<TcpStream>,
     head: String,
 }
 
 impl Client {
-    fn new(address: SocketAddr) -> Result<Self, Trouble> {
+    /// Opens a connection.
+    pub(super) fn new(address: SocketAddr) -> Result<Self, Trouble> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(AT_MOST))?;
@@ -136,12 +147,13 @@ impl Client {
     }
 
     /// Opens a connection with a session.
-    fn greet(address: SocketAddr) -> Result<Self, Trouble> {
+    pub(super) fn greet(address: SocketAddr) -> Result<Self, Trouble> {
         let mut client = Self::new(address)?;
         let [(method, params), _] = greetings();
         let answer = client
             .ask(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string())?;
-        let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).ok_or("no session")?;
+        let id = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+        let id = id.ok_or_else(|| format!("no session: {answer}"))?;
         client.head.push_str(&format!("Mcp-Session-Id: {id}\r\n"));
         client.ask(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string())?;
         Ok(client)
@@ -201,22 +213,23 @@ impl Client {
     }
 }
 
-/// `haft mcp --http`, killed when this is dropped.
-struct Server {
+/// A server of MCP over HTTP, killed when this is dropped.
+pub(super) struct Server {
     child: Child,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
 }
 
 impl Server {
-    fn start(place: &Place) -> Result<Self, Trouble> {
-        let mut command = place.command(&["mcp", "--http", "127.0.0.1:0", "--no-token"]);
+    /// Starts a server that writes its URL, which ends with `/mcp`, to standard error.
+    pub(super) fn start(mut command: Command) -> Result<Self, Trouble> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let stderr = BufReader::new(child.stderr.take().ok_or("no standard error")?);
         let (to, lines) = channel();
         thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(to.send(line))));
         loop {
-            let line = lines.recv_timeout(AT_MOST)?;
-            let url = line.strip_prefix("haft: MCP at http://").and_then(|url| url.strip_suffix("/mcp"));
+            let line =
+                lines.recv_timeout(AT_MOST).map_err(|_| format!("{command:?} has not written its URL"))?;
+            let url = line.split_once("MCP at http://").and_then(|(_, url)| url.strip_suffix("/mcp"));
             if let Some(address) = url {
                 return Ok(Self { address: address.parse()?, child });
             }
@@ -225,10 +238,12 @@ impl Server {
 
     /// Returns its resident memory.
     fn resident(&self) -> Result<Amount, Trouble> {
-        let status = fs::read_to_string(Path::new("/proc").join(self.child.id().to_string()).join("status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(Amount::Bytes(kilobytes * 1024))
+        resident(self.child.id()).map(Amount::Bytes)
+    }
+
+    /// Returns the memory (PSS) of the server and of all processes below it.
+    pub(super) fn memory(&self) -> Amount {
+        Amount::Bytes(memory(&tree(self.child.id())) * 1024)
     }
 }
 
@@ -241,7 +256,7 @@ impl Drop for Server {
 }
 
 /// Starts the minimal server: it echoes its input.
-fn echo() -> Result<SocketAddr, Trouble> {
+pub(super) fn echo() -> Result<SocketAddr, Trouble> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;

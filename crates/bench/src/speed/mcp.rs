@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::{
     Aim, Amount, Row, Scratch, Trouble, in_turn,
-    process::{CALLS, Peer, Place, STARTS, call, first_answer, greetings},
+    process::{CALLS, Place, STARTS, call, first_answer},
     timed,
 };
+use crate::client::{Client, greetings};
 
 /// A server in C that finds the id of a line, and returns the same result each time.
 const ECHO: &str = include_str!("../../peers/echo.c");
@@ -60,9 +61,9 @@ fn starts(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
 /// Measures a call and its answer, of a tool that does next to nothing and of one that reads a file.
 fn calls(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
     let place = Place::named(scratch, "mcp-calls")?;
-    let mut server = Peer::start(place.command(&["mcp"]))?;
+    let mut server = Client::start(place.command(&["mcp"]))?;
     server.greet()?;
-    let mut least = Peer::start(Command::new(echo))?;
+    let mut least = Client::start(Command::new(echo))?;
     least.greet()?;
     let aim = Some(Aim::Times(3.0));
     let ping = json!({"jsonrpc": "2.0", "id": 3, "method": "ping"});
@@ -75,7 +76,7 @@ fn calls(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
     for (what, request) in asked {
         let [ours, theirs] = in_turn(
             CALLS,
-            [&mut || timed(|| server.call(&request)), &mut || timed(|| least.call(&request))],
+            [&mut || timed(|| server.exchange(&request)), &mut || timed(|| least.exchange(&request))],
         )?;
         rows.push(ours.row(what, theirs.comparison("a server in C, the same request"), aim));
     }
@@ -85,14 +86,15 @@ fn calls(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
 /// Creates the state that a day of work leaves: sessions, calls in the journal, versions of a file.
 fn use_it(place: &Place) -> Result<(), Trouble> {
     for session in 0..4 {
-        let mut server = Peer::start(place.command(&["mcp"]))?;
+        let mut server = Client::start(place.command(&["mcp"]))?;
         server.greet()?;
         for turn in 0..USED / 8 {
             let number = session * USED / 8 + turn;
             let (old, new) = (format!("// {number}"), format!("// {}", number + 1));
-            server.call(&call("read", &json!({"path": "small.rs"})))?;
-            server.call(&call("edit", &json!({"path": "turns.rs", "old": old, "new": new})))?;
+            server.exchange(&call("read", &json!({"path": "small.rs"})))?;
+            server.exchange(&call("edit", &json!({"path": "turns.rs", "old": old, "new": new})))?;
         }
+        server.close()?;
     }
     Ok(())
 }

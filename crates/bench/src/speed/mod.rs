@@ -85,6 +85,8 @@ pub enum Amount {
     Time(Duration),
     /// A number of bytes.
     Bytes(u64),
+    /// A number of things.
+    Count(u64),
 }
 
 /// The target of a row.
@@ -104,7 +106,8 @@ impl fmt::Display for Row {
         let p95 = self.p95.map_or_else(|| "-".to_owned(), |it| it.to_string());
         let (name, theirs, ratio) = match &self.comparison {
             Comparison::Measured(name, theirs) => {
-                (name.as_str(), theirs.to_string(), Some(self.ours.number() / theirs.number()))
+                let ratio = (theirs.number() > 0.0).then(|| self.ours.number() / theirs.number());
+                (name.as_str(), theirs.to_string(), ratio)
             }
             Comparison::Missing(why) => (why.as_str(), "-".to_owned(), None),
         };
@@ -117,7 +120,7 @@ impl fmt::Display for Row {
         )?;
         let (aim, kept) = match self.aim {
             None => return f.write_str("-"),
-            Some(Aim::Under(most)) => (format!("< {most}"), Some(self.ours.number() <= most.number())),
+            Some(Aim::Under(most)) => (format!("<= {most}"), Some(self.ours.number() <= most.number())),
             Some(Aim::Times(most)) => (format!("<= {most} times"), ratio.map(|it| it <= most)),
         };
         let kept = match kept {
@@ -141,6 +144,7 @@ impl Amount {
         match self {
             Self::Time(time) => Self::Time(time * u32::try_from(many).unwrap_or(u32::MAX)),
             Self::Bytes(bytes) => Self::Bytes(bytes * many as u64),
+            Self::Count(count) => Self::Count(count * many as u64),
         }
     }
 
@@ -148,7 +152,7 @@ impl Amount {
         match self {
             Self::Time(time) => time.as_secs_f64(),
             #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
-            Self::Bytes(bytes) => bytes as f64,
+            Self::Bytes(number) | Self::Count(number) => number as f64,
         }
     }
 }
@@ -162,6 +166,7 @@ impl fmt::Display for Amount {
             Self::Time(time) => format!("{:.2} ms", time.as_secs_f64() * 1e3),
             Self::Bytes(bytes) if *bytes < 1_000_000 => format!("{:.1} kB", self.number() / 1e3),
             Self::Bytes(_) => format!("{:.1} MB", self.number() / 1e6),
+            Self::Count(count) => count.to_string(),
         };
         f.pad(&text)
     }
@@ -225,11 +230,13 @@ fn timed<T>(act: impl FnOnce() -> Result<T, Trouble>) -> Result<Duration, Troubl
     Ok(began.elapsed())
 }
 
-/// A folder for files to measure with, deleted afterwards, and cargo's target folder.
+/// A folder for files to measure with, deleted afterwards, cargo's target folder, and the length of long runs.
 pub struct Scratch {
     dir: tempfile::TempDir,
     /// The folder that cargo builds into.
     target: PathBuf,
+    /// The calls of each client, where many call a server at once.
+    calls: usize,
 }
 
 impl Scratch {
@@ -241,7 +248,17 @@ impl Scratch {
         let program = std::env::current_exe()?;
         let target = program.ancestors().nth(2).ok_or("this program lies in no folder")?.to_owned();
         let dir = tempfile::Builder::new().prefix("speed-").tempdir_in(&target)?;
-        Ok(Self { dir, target })
+        Ok(Self::within(dir, target))
+    }
+
+    fn within(dir: tempfile::TempDir, target: PathBuf) -> Self {
+        Self { dir, target, calls: 1_000 }
+    }
+
+    /// Changes how often each client calls a server that many call at once: 1,000 times by default.
+    #[must_use]
+    pub fn with_calls(self, calls: usize) -> Self {
+        Self { calls, ..self }
     }
 
     /// Creates an empty folder.

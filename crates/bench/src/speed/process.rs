@@ -2,27 +2,18 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
-    path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::Duration,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
 use super::{Aim, Amount, Comparison, Row, Scratch, Trouble, in_turn, timed};
+use crate::client::{Client, greetings};
 
 pub(super) const STARTS: usize = 30;
 pub(super) const CALLS: usize = 2_000;
-
-/// Returns the client's first request in both lifecycles.
-pub(super) fn greetings() -> [(&'static str, Value); 2] {
-    let client = json!({"name": "speed", "version": "1"});
-    let legacy = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
-    let modern = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": client, "io.modelcontextprotocol/clientCapabilities": {}}});
-    [("initialize", legacy), ("server/discover", modern)]
-}
 
 /// Measures the time from the start of a process to its first answer.
 pub(super) fn start(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
@@ -60,12 +51,12 @@ pub(super) fn start(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
 /// Measures a call and its answer, through pipes.
 pub(super) fn stdio(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let place = Place::new(scratch)?;
-    let mut server = Peer::start(place.command(&["mcp"]))?;
+    let mut server = Client::start(place.command(&["mcp"]))?;
     server.greet()?;
-    let mut echo = Peer::start(Command::new("cat"))?;
+    let mut echo = Client::start(Command::new("cat"))?;
     let call = call("read", &json!({"path": "small.rs"}));
     let [ours, cat] =
-        in_turn(CALLS, [&mut || timed(|| server.call(&call)), &mut || timed(|| echo.ask(&call))])?;
+        in_turn(CALLS, [&mut || timed(|| server.exchange(&call)), &mut || timed(|| echo.exchange(&call))])?;
     Ok(vec![ours.row(
         "`read` of 40 lines, through pipes",
         cat.comparison("cat, which echoes the request"),
@@ -76,18 +67,18 @@ pub(super) fn stdio(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
 /// Measures the memory of the program after a little work.
 pub(super) fn memory(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let place = Place::new(scratch)?;
-    let mut server = Peer::start(place.command(&["mcp"]))?;
+    let mut server = Client::start(place.command(&["mcp"]))?;
     server.greet()?;
-    let fresh = server.resident()?;
-    server.ask(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}))?;
+    let fresh = Amount::Bytes(server.resident()?);
+    server.exchange(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}))?;
     for turn in 0..5 {
         let (old, new) = (format!("// {turn}"), format!("// {}", turn + 1));
-        server.call(&call("read", &json!({"path": "small.rs"})))?;
-        server.call(&call("grep", &json!({"pattern": "value"})))?;
-        server.call(&call("glob", &json!({"pattern": "**/*.rs"})))?;
-        server.call(&call("edit", &json!({"path": "turns.rs", "old": old, "new": new})))?;
+        server.exchange(&call("read", &json!({"path": "small.rs"})))?;
+        server.exchange(&call("grep", &json!({"pattern": "value"})))?;
+        server.exchange(&call("glob", &json!({"pattern": "**/*.rs"})))?;
+        server.exchange(&call("edit", &json!({"path": "turns.rs", "old": old, "new": new})))?;
     }
-    let after = server.resident()?;
+    let after = Amount::Bytes(server.resident()?);
     let aim = Some(Aim::Under(Amount::Bytes(15_000_000)));
     let comparison = Comparison::Measured("the same just after `initialize`".to_owned(), fresh);
     Ok(vec![Row {
@@ -153,72 +144,11 @@ impl Place {
 
 /// Returns the time from the start of a process to its answer to this request.
 pub(super) fn first_answer(command: Command, request: &Value) -> Result<Duration, Trouble> {
-    let mut peer = None;
-    let took = timed(|| {
-        let mut started = Peer::start(command)?;
-        started.ask(request)?;
-        peer = Some(started);
-        Ok(())
-    })?;
+    let began = Instant::now();
+    let mut server = Client::start(command)?;
+    server.exchange(request)?;
+    let took = began.elapsed();
     // Its end is not part of its start.
-    drop(peer);
+    server.close()?;
     Ok(took)
-}
-
-/// A process that answers each line with a line, killed when this is dropped.
-pub(super) struct Peer {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-    line: String,
-}
-
-impl Peer {
-    pub(super) fn start(mut command: Command) -> Result<Self, Trouble> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().ok_or("no output")?);
-        Ok(Self { child, input, output, line: String::new() })
-    }
-
-    /// Returns the answer to a line; it must be JSON, and no error.
-    pub(super) fn ask(&mut self, request: &Value) -> Result<&str, Trouble> {
-        let input = self.input.as_mut().ok_or("no input")?;
-        input.write_all(format!("{request}\n").as_bytes())?;
-        self.line.clear();
-        self.output.read_line(&mut self.line)?;
-        if self.line.is_empty() || self.line.contains("\"error\":") {
-            return Err(format!("to {request} it answered {:?}", self.line).into());
-        }
-        Ok(&self.line)
-    }
-
-    pub(super) fn call(&mut self, request: &Value) -> Result<(), Trouble> {
-        let answer = self.ask(request)?;
-        if answer.contains("\"isError\":true") { Err(answer.to_owned().into()) } else { Ok(()) }
-    }
-
-    pub(super) fn greet(&mut self) -> Result<(), Trouble> {
-        let [(method, params), _] = greetings();
-        self.ask(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))?;
-        let input = self.input.as_mut().ok_or("no input")?;
-        writeln!(input, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
-        Ok(())
-    }
-
-    /// Returns its resident memory.
-    fn resident(&self) -> Result<Amount, Trouble> {
-        let status = fs::read_to_string(Path::new("/proc").join(self.child.id().to_string()).join("status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(Amount::Bytes(kilobytes * 1024))
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        // Its exit status does not matter here.
-        let _ = self.child.wait();
-    }
 }

@@ -12,9 +12,10 @@ use serde_json::json;
 
 use super::{
     Row, Scratch, Trouble, in_turn,
-    process::{Peer, Place, call},
+    process::{Place, call},
     timed,
 };
+use crate::client::Client;
 
 const RUNS: usize = 100;
 
@@ -30,16 +31,18 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     fs::write(config.join("haft.toml"), format!("[net]\nallow = [\"127.0.0.1:{}\"]\n", sshd.port))?;
     let mut command = place.command(&["mcp"]);
     command.env("HOME", &folder).env("HAFT_CONFIG_DIR", &config);
-    let mut server = Peer::start(command)?;
+    let mut server = Client::start(command)?;
     server.greet()?;
     let ours =
         |what: &str| call("ssh_exec", &json!({"host": format!("127.0.0.1:{}", sshd.port), "command": what}));
     let (nothing, much) = (ours("true"), ours(LONG));
     let master = sshd.master()?;
-    let [short, theirs] =
-        in_turn(RUNS, [&mut || timed(|| server.call(&nothing)), &mut || timed(|| run(sshd.client("true")))])?;
+    let [short, theirs] = in_turn(
+        RUNS,
+        [&mut || timed(|| server.exchange(&nothing)), &mut || timed(|| run(sshd.client("true")))],
+    )?;
     let [long, theirs_long] =
-        in_turn(RUNS, [&mut || timed(|| server.call(&much)), &mut || timed(|| run(sshd.client(LONG)))])?;
+        in_turn(RUNS, [&mut || timed(|| server.exchange(&much)), &mut || timed(|| run(sshd.client(LONG)))])?;
     drop(master);
     Ok(vec![
         short.row("`ssh_exec` of `true`, through pipes", theirs.comparison("ssh with ControlMaster"), None),

@@ -16,31 +16,13 @@ use runtime::{
 use serde_json::json;
 
 use super::{Aim, Amount, Comparison, Fixture, Row, Scratch, Trouble, in_turn, timed};
+use crate::tool_file::shout_program;
 
 const CALLS: usize = 3_000;
 const PROCESSES: usize = 100;
 const STARTS: usize = 30;
 const COLD: usize = 5;
 const TOOLS: usize = 200;
-
-/// A typical tool file, which is a program as well.
-const TOOL: &str = r#"
-import asyncio, json, sys
-
-name = "shout"
-description = "Say a text louder. Use it when somebody does not hear."
-parameters = {
-    "type": "object",
-    "properties": {"text": {"type": "string", "description": "What to say"}},
-    "required": ["text"],
-}
-
-async def execute(params: dict) -> str:
-    return params["text"].upper() + "!"
-
-if __name__ == "__main__":
-    print(asyncio.run(execute(json.load(sys.stdin))))
-"#;
 
 /// The same call in a Python agent with the tool in its own process.
 const IN_PROCESS: &str = include_str!("../../peers/asyncio_call.py");
@@ -59,7 +41,7 @@ fn calls(scratch: &Scratch, haft: &Path) -> Result<Vec<Row>, Trouble> {
     let workspace = scratch.folder("tool-files")?;
     let tools = scratch.folder(&format!("tool-files/{OWN}"))?;
     let file = tools.join("shout.py");
-    fs::write(&file, TOOL)?;
+    fs::write(&file, shout_program("shout"))?;
     let commands = Commands {
         keeper: Some(haft.to_owned()),
         variables: std::env::vars().collect(),
@@ -146,7 +128,7 @@ impl Listing {
         let folder = scratch.folder(&format!("{name}/{OWN}"))?;
         for number in 0..tools {
             let tool = format!("shout_{number}");
-            fs::write(folder.join(format!("{tool}.py")), TOOL.replace("\"shout\"", &format!("\"{tool}\"")))?;
+            fs::write(folder.join(format!("{tool}.py")), shout_program(&tool))?;
         }
         let (state, config) = (scratch.folder(&format!("{name}-state"))?, scratch.folder("config")?);
         Ok(Self { haft: haft.to_owned(), workspace, state, config, tools })

@@ -5,15 +5,15 @@
 
 mod context;
 mod first;
+mod http;
 mod install;
-mod server;
 mod tasks;
 
 use std::{
     fs,
     io::{self, Write as _},
     path::PathBuf,
-    process::Command,
+    process::{Command, Stdio},
     thread::sleep,
     time::Duration,
 };
@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 
 use self::{
     install::Peer,
-    server::Server,
-    tasks::{SHOUT, Task, Who, Workspace, durable_write},
+    tasks::{Task, Who, Workspace, durable_write},
 };
 use super::{Aim, Amount, Comparison, Row, Scratch, Times, Trouble, mcp, process::run, timed};
+use crate::{client::Client, tool_file::shout};
 
 /// The pause before each call.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -35,12 +35,13 @@ const STARTS: usize = 20;
 const REST: Duration = Duration::from_secs(5);
 
 /// The names of these benchmarks, which need `--peers`.
-pub const PEERS: [(&str, super::Measure); 5] = [
+pub const PEERS: [(&str, super::Measure); 6] = [
     ("initialize", initialize),
     ("calls", calls),
     ("first-calls", first::rows),
     ("idle-memory", memory),
     ("context", context::rows),
+    ("http", http::rows),
 ];
 
 /// The programs that are measured, and their files.
@@ -63,7 +64,7 @@ impl Site {
         }
         let home = scratch.folder(&format!("peers-{name}-home"))?;
         fs::create_dir_all(home.join("config/tools"))?;
-        fs::write(home.join("config/tools/shout.py"), SHOUT)?;
+        fs::write(home.join("config/tools/shout.py"), shout("shout"))?;
         Ok(Self {
             release: (release != haft && release.exists()).then_some(release),
             haft,
@@ -74,7 +75,7 @@ impl Site {
         })
     }
 
-    /// Returns the command that starts a contestant.
+    /// Returns the command that starts a contestant, which serves over stdio.
     fn command(&self, who: Who) -> Result<Command, Trouble> {
         let haft = match who {
             Who::Haft => &self.haft,
@@ -82,10 +83,10 @@ impl Site {
                 .release
                 .as_ref()
                 .ok_or("haft of the release profile is not built; cargo build --release -p haft")?,
-            Who::Floor => return Ok(Command::new(&self.echo)),
-            Who::Peer(peer) => return peer.command(&self.peers, &self.workspace.folder),
+            Who::Floor => return Ok(quiet(Command::new(&self.echo))),
+            Who::Peer(peer) => return peer.command(&self.peers, &self.workspace.folder).map(quiet),
         };
-        Ok(self.haft(haft, &["mcp"]))
+        Ok(quiet(self.haft(haft, &["mcp"])))
     }
 
     /// Returns a command of haft in the workspace.
@@ -101,8 +102,14 @@ impl Site {
 
     /// Returns all contestants that can be started. Why another one can't be is printed.
     fn contestants(&self) -> Vec<Who> {
+        self.among(&Peer::ALL)
+    }
+
+    /// Returns haft, the floor and those of these peers that can be started. Why another one can't be is printed.
+    fn among(&self, peers: &[Peer]) -> Vec<Who> {
         let release = self.release.is_some().then_some(Who::Release);
-        let all = [Who::Haft, Who::Floor].into_iter().chain(release).chain(Peer::ALL.map(Who::Peer));
+        let peers = peers.iter().copied().map(Who::Peer);
+        let all = [Who::Haft, Who::Floor].into_iter().chain(release).chain(peers);
         all.filter(|who| match self.command(*who) {
             Ok(_) => true,
             Err(why) => {
@@ -115,12 +122,19 @@ impl Site {
     }
 
     /// Starts a contestant, which is then ready for calls.
-    fn server(&self, who: Who) -> Result<Server, Trouble> {
-        let mut server = Server::start(self.command(who)?)?;
-        server.initialize()?;
-        server.list()?;
+    fn server(&self, who: Who) -> Result<Client, Trouble> {
+        let mut server = Client::start(self.command(who)?)?;
+        server.greet()?;
+        // As every client does.
+        server.ask("tools/list", &json!({}))?;
         Ok(server)
     }
+}
+
+/// Returns a command without error output: the table alone is shown.
+fn quiet(mut command: Command) -> Command {
+    command.stderr(Stdio::null());
+    command
 }
 
 /// The times of each contestant.
@@ -193,7 +207,7 @@ fn initialize(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
         ended.clear();
         let command = site.command(who)?;
         timed(|| {
-            let mut server = Server::start(command)?;
+            let mut server = Client::start(command)?;
             server.initialize()?;
             ended.push(server);
             Ok(())

@@ -188,21 +188,6 @@ fn lines(many: usize) -> String {
     (1..=many).map(line).collect()
 }
 
-/// The tool file that has the same tool as FastMCP's server.
-pub(super) const SHOUT: &str = r#"
-name = "shout"
-description = "Say a text louder. Use it when somebody does not hear."
-parameters = {
-    "type": "object",
-    "properties": {"text": {"type": "string", "description": "What to say"}},
-    "required": ["text"],
-}
-touches = []
-
-async def execute(params: dict) -> str:
-    return params["text"].upper() + "!"
-"#;
-
 /// Writes, syncs and renames a file of the same size as the edited one: the least that an edit that lasts can do.
 pub(super) fn durable_write(at: &Workspace) -> Result<(), Trouble> {
     let path: PathBuf = at.folder.join(at.edited(Who::Floor));
