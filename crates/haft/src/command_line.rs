@@ -1,8 +1,8 @@
 //! Command line of `haft`: its commands with their one-line summaries, and the options that all of them take.
 
-use std::process::ExitCode;
+use std::{env, ffi::OsString, process::ExitCode};
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 use kit::Fault;
 
 use crate::{Options, Place, environment::program, help, print, state_folder, verbs};
@@ -110,15 +110,15 @@ enum Verb {
     Man(verbs::man::Man),
 }
 
-impl Verb {
-    /// Returns whether the tools of a workspace are needed before it answers.
-    fn needs_tools(&self) -> bool {
-        matches!(
-            self,
-            Self::Run(_) | Self::Chat(_) | Self::Acp(_) | Self::Call(_) | Self::Tools(_) | Self::Mcp(_)
-        )
-    }
-}
+/// The commands that need the tools of a workspace before they answer, and their arguments.
+const WITH_TOOLS: [(&str, fn(clap::Command) -> clap::Command); 6] = [
+    ("run", verbs::run::Run::augment_args),
+    ("chat", verbs::chat::Chat::augment_args),
+    ("acp", verbs::acp::Acp::augment_args),
+    ("call", verbs::call::Call::augment_args),
+    ("tools", verbs::tools::Tools::augment_args),
+    ("mcp", verbs::mcp::Mcp::augment_args),
+];
 
 impl Haft {
     /// Parses the command line of this process.
@@ -126,8 +126,28 @@ impl Haft {
     /// # Errors
     /// The exit code, after help, the version or an error was printed.
     pub fn of_process() -> Result<Self, ExitCode> {
-        let parsed = Self::shown().try_get_matches().and_then(|it| Self::from_arg_matches(&it));
-        parsed.map_err(|error| misused(&error))
+        let words: Vec<OsString> = env::args_os().collect();
+        let quick = Self::with_tools(&words);
+        if quick.is_some() {
+            // While the command line is parsed.
+            tools::describe_ahead();
+        }
+        let parsed = quick.and_then(|it| it.try_get_matches_from(&words).ok());
+        let parsed = parsed.map_or_else(|| Self::shown().try_get_matches_from(&words), Ok);
+        parsed.and_then(|it| Self::from_arg_matches(&it)).map_err(|error| misused(&error))
+    }
+
+    /// Returns the command line with only those commands of [`WITH_TOOLS`] that are among the words, if there are any:
+    /// describing the arguments of all commands takes longer than the rest of parsing. Errors and help are those of the
+    /// whole command line.
+    pub(crate) fn with_tools(words: &[OsString]) -> Option<clap::Command> {
+        let mut named =
+            WITH_TOOLS.iter().filter(|(name, _)| words.iter().skip(1).any(|it| it == name)).peekable();
+        named.peek()?;
+        let command = Options::augment_args(clap::Command::new("haft"));
+        Some(named.fold(command, |command, (name, arguments)| {
+            command.subcommand(arguments(clap::Command::new(*name)))
+        }))
     }
 
     /// The command line as its help shows it.
@@ -146,9 +166,6 @@ impl Haft {
     /// Those of the verb.
     pub async fn run(self, place: &Place) -> Result<ExitCode, Fault> {
         let Self { options, verb } = self;
-        if verb.as_ref().is_some_and(Verb::needs_tools) {
-            tools::describe_ahead();
-        }
         if !matches!(verb, Some(Verb::Completions(_) | Verb::Man(_))) {
             state_folder::check(place)?;
         }
@@ -196,8 +213,7 @@ impl Haft {
 fn misused(error: &clap::Error) -> ExitCode {
     let command = Haft::described();
     let commands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = env::args_os().skip(1).map(|it| it.to_string_lossy().into_owned()).collect();
     match verbs::start::unknown_command(error, &words, &commands, &program()) {
         Some(text) => print::err(&format!("haft: {text}")),
         // It quotes what was typed, which a script may have made of anything.

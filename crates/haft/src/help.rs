@@ -261,7 +261,7 @@ pub(crate) fn shown(command: Command) -> Command {
 mod tests {
     #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
 
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, ffi::OsString};
 
     use clap::FromArgMatches;
 
@@ -317,6 +317,15 @@ mod tests {
                     let parsed = Haft::described().try_get_matches_from(&words);
                     let parsed = parsed.unwrap_or_else(|error| panic!("{example}: {error}"));
                     Haft::from_arg_matches(&parsed).unwrap_or_else(|error| panic!("{example}: {error}"));
+                    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+                    if let Some(quick) = Haft::with_tools(&words) {
+                        let quick = quick.try_get_matches_from(&words);
+                        let quick = quick.unwrap_or_else(|error| panic!("{example}: {error}"));
+                        // Global options are in the matches of the command, too.
+                        let [quick, parsed] =
+                            [quick, parsed].map(|it| format!("{:?}", it.subcommand().unwrap()));
+                        assert_eq!(quick, parsed, "{example}");
+                    }
                 }
             }
         }

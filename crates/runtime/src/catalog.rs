@@ -1,6 +1,7 @@
 //! The catalog: the tools that a model is shown.
 
 mod listing;
+mod shared;
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -18,6 +19,7 @@ use crate::{
 };
 
 pub use listing::Listing;
+pub(crate) use shared::SharedCatalogs;
 
 /// Limit of a name that is compared with tools' names, in bytes.
 const LONGEST_NAME: usize = 200;

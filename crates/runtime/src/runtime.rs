@@ -33,7 +33,9 @@ use store::{
 };
 
 use crate::{
-    NetworkConfig, Registry, catalog, deadline,
+    NetworkConfig, Registry,
+    catalog::{self, SharedCatalogs},
+    deadline,
     execution::{Commands, Execution, Resources},
     hooks::Hooks,
     plugins::{self, Plugins, ToolFiles},
@@ -90,6 +92,7 @@ struct Inner {
     policy: Policy,
     index: Index,
     allowed: Option<Vec<String>>,
+    catalogs: SharedCatalogs,
     deadline: Duration,
     secrets: Arc<Secrets>,
     spills: Spills,
@@ -158,6 +161,7 @@ impl Runtime {
                 policy: Policy { workspace: workspace.into(), configured, ..settings.policy },
                 index,
                 allowed: settings.allowed,
+                catalogs: SharedCatalogs::default(),
                 deadline: settings.deadline.min(deadline::LONGEST),
                 secrets,
                 spills,
@@ -336,6 +340,10 @@ impl Runtime {
 
     pub(crate) fn allowed(&self) -> Option<&[String]> {
         self.inner.allowed.as_deref()
+    }
+
+    pub(crate) fn catalogs(&self) -> &SharedCatalogs {
+        &self.inner.catalogs
     }
 
     pub(crate) fn connector(&self) -> Arc<Connector> {

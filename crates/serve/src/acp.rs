@@ -11,7 +11,6 @@ mod incoming;
 mod wire;
 
 use std::{
-    fs::File,
     io::{self, Read, Write},
     sync::Arc,
     time::Duration,
@@ -29,16 +28,13 @@ use crate::stdio;
 /// How long the end waits until turns were stopped and sessions kept.
 const END: Duration = Duration::from_secs(5);
 
-/// How long what is still to be written may take.
-const FLUSH: Duration = Duration::from_secs(1);
-
 /// Serves ACP on this process's standard input and output, until the input ends. From then on whatever else prints to
 /// standard output prints to standard error.
 ///
 /// # Errors
 /// When the two streams can't be taken over, or no threads are left for them.
 pub async fn acp_stdio<B: AcpBackend>(open: impl FnOnce(Editor) -> B) -> io::Result<()> {
-    let (input, output): (File, File) = stdio::private()?;
+    let (input, output) = stdio::private()?;
     acp(open, input, output).await
 }
 
@@ -60,9 +56,7 @@ pub async fn acp<B: AcpBackend>(
         tracing::warn!("sessions did not end in time; leaving them");
     }
     drop((dispatcher, backend));
-    // An error here is a client that has stopped reading: nobody is left to notify.
-    let _ = timeout(FLUSH, ends.output).await;
-    Ok(())
+    ends.written().await
 }
 
 /// A fault as a JSON-RPC error: what happened, and what to do next.

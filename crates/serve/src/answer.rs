@@ -7,11 +7,15 @@ use rmcp::model::{
     CallToolResult, ContentBlock, ListToolsResult, Resource, ResourceContents, Tool, ToolAnnotations,
 };
 use runtime::Answer;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// Converts a tool for `tools/list`.
 pub(crate) fn tool(spec: &Spec) -> Tool {
-    let schema = spec.schema.as_object().cloned().unwrap_or_default();
+    described(spec, spec.schema.as_object().cloned().unwrap_or_default())
+}
+
+fn described(spec: &Spec, schema: Map<String, Value>) -> Tool {
     let tool =
         Tool::new(spec.name.clone(), spec.description.clone(), schema).with_annotations(hints(spec.at_most));
     // Revisions until 2025-11-25 know no structured output but objects.
@@ -25,13 +29,19 @@ pub(crate) fn tool(spec: &Spec) -> Tool {
 
 /// Returns the size of a tool in the answer to `tools/list`, in bytes.
 pub fn tool_bytes(spec: &Spec) -> usize {
-    serde_json::to_vec(&tool(spec)).map_or(usize::MAX, |it| it.len())
+    // The schema is most of a tool, and is not copied only to be measured.
+    let schema = spec.schema.as_object().map_or(0, |it| json_bytes(it).saturating_sub("{}".len()));
+    json_bytes(&described(spec, Map::new())).saturating_add(schema)
+}
+
+fn json_bytes(value: &impl Serialize) -> usize {
+    serde_json::to_vec(value).map_or(usize::MAX, |it| it.len())
 }
 
 /// Returns the size of the answer to `tools/list` with these tools, in bytes.
 pub fn list_bytes(specs: &[Spec]) -> usize {
     let list = ListToolsResult::with_all_items(specs.iter().map(tool).collect());
-    serde_json::to_vec(&list).map_or(usize::MAX, |it| it.len())
+    json_bytes(&list)
 }
 
 /// Converts an answer for `tools/call`, before it is [fitted](fit) to a client.

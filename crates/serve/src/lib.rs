@@ -19,6 +19,7 @@ mod mcp;
 mod message;
 mod progress;
 mod salvage;
+mod standard_stream;
 mod stdio;
 
 pub use answer::{list_bytes, tool_bytes};

@@ -15,7 +15,6 @@ mod tasks;
 mod traced;
 
 use std::{
-    fs::File,
     io::{self, Read, Write},
     sync::Arc,
     time::Duration,
@@ -54,9 +53,6 @@ const FINISH: Duration = Duration::from_millis(500);
 /// Time for them to end after they were cancelled.
 const STOP: Duration = Duration::from_millis(300);
 
-/// Time for the client to read their answers after that.
-const FLUSH: Duration = Duration::from_millis(200);
-
 /// Time that a tool list waits for tools that are still being loaded; later ones are announced by a notification.
 const LOADING: Duration = Duration::from_secs(2);
 
@@ -84,8 +80,8 @@ impl About {
 /// # Errors
 /// When the process has no standard input or output, or no threads are left.
 pub async fn mcp_stdio(backend: impl Backend, about: About) -> io::Result<()> {
-    let (input, output): (File, File) = stdio::private()?;
-    let direct = Direct::of(&output);
+    let (input, output) = stdio::private()?;
+    let direct = Direct::of(output.file());
     on_streams(backend, about, input, output, direct).await
 }
 
@@ -137,9 +133,7 @@ async fn on_streams(
     };
     stop.cancel();
     backend.end().await;
-    // An error here means that the client has stopped reading.
-    let _ = timeout(FLUSH, ends.output).await;
-    served
+    ends.written().await.and(served)
 }
 
 /// State that outlives a request: the calls that wait for their clients, and the tasks.

@@ -25,7 +25,7 @@ use rmcp::{
 use serde_json::Value;
 use tokio::{
     sync::{mpsc, oneshot},
-    time::sleep,
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,7 @@ use crate::{
     in_flight::InFlight,
     lines::{Line, Lines},
     message::{self, Message, Refusal, begins, understand},
+    standard_stream::StandardStream,
 };
 
 /// Longer lines than this are refused without being kept.
@@ -46,6 +47,9 @@ pub(crate) const OUTBOX: usize = 64;
 /// Time without a message after which memory that only the start needed is given back.
 const REST: Duration = Duration::from_secs(1);
 
+/// Time after the end of the input without a byte that the client takes, after which the answers that are left are lost.
+const STALLED: Duration = Duration::from_secs(5);
+
 /// Signals for the end of the two streams.
 pub(crate) struct Ends {
     /// Cancelled when the input has ended.
@@ -54,6 +58,28 @@ pub(crate) struct Ends {
     pub(crate) broken: CancellationToken,
     /// Resolves when everything was written, or nothing more can be.
     pub(crate) output: oneshot::Receiver<()>,
+    pub(crate) in_flight: Arc<InFlight>,
+}
+
+impl Ends {
+    /// Waits until the client has taken every answer, for as long as it takes some.
+    ///
+    /// # Errors
+    /// When it takes nothing more, and answers are left.
+    pub(crate) async fn written(mut self) -> io::Result<()> {
+        let mut unsent = self.in_flight.unsent();
+        // An error of the channel is a client that has stopped reading: its end of the pipe is closed.
+        while timeout(STALLED, &mut self.output).await.is_err() {
+            let left = self.in_flight.unsent();
+            if left >= unsent {
+                let what =
+                    format!("the client took none of the last {left} bytes for {} s", STALLED.as_secs());
+                return Err(io::Error::new(ErrorKind::TimedOut, what));
+            }
+            unsent = left;
+        }
+        Ok(())
+    }
 }
 
 /// The transport of one client: its messages, and the channel for answers.
@@ -70,13 +96,13 @@ pub(crate) struct Wire {
 
 /// Takes standard input and output for the protocol alone: prints to fd 1 go to standard error from now on,
 /// and reads of fd 0 find the end of the file.
-pub(crate) fn private() -> io::Result<(File, File)> {
+pub(crate) fn private() -> io::Result<(StandardStream, StandardStream)> {
     // Not 0, 1 or 2, and closed on exec.
     let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
-    Ok((input.into(), output.into()))
+    Ok((StandardStream::new(input.into()), StandardStream::new(output.into())))
 }
 
 /// Starts the reader and the writer thread. With `direct`, short answers are written without the latter.
@@ -90,8 +116,12 @@ pub(crate) fn open(
     let (outbox, to_client) = mpsc::channel(OUTBOX);
     let (written, output_done) = oneshot::channel();
     let in_flight = Arc::new(InFlight::default());
-    let ends =
-        Ends { input: CancellationToken::new(), broken: CancellationToken::new(), output: output_done };
+    let ends = Ends {
+        input: CancellationToken::new(),
+        broken: CancellationToken::new(),
+        output: output_done,
+        in_flight: in_flight.clone(),
+    };
 
     let reader = Reader { in_flight: Arc::clone(&in_flight), to_rmcp, outbox: outbox.downgrade() };
     let input_ended = ends.input.clone().drop_guard();
@@ -356,18 +386,27 @@ pub(crate) fn write(
     direct: Option<&Direct>,
 ) -> io::Result<()> {
     const TOGETHER: usize = 64 * 1024;
+    /// A blocking write returns after all of its bytes, and progress is counted by writes.
+    const PIECE: usize = 16 * 1024;
     while let Some(mut bytes) = lines.blocking_recv() {
         while bytes.len() < TOGETHER
             && let Ok(more) = lines.try_recv()
         {
             bytes.extend_from_slice(&more);
         }
-        {
-            let _turn = direct.map(Direct::turn);
-            output.write_all(&bytes)?;
-            output.flush()?;
+        let _turn = direct.map(Direct::turn);
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let written = match output.write(rest.get(..PIECE).unwrap_or(rest)) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => written,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            in_flight.sent(written);
+            rest = rest.get(written..).unwrap_or_default();
         }
-        in_flight.sent(bytes.len());
+        output.flush()?;
     }
     Ok(())
 }

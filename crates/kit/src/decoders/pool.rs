@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, ExitStatus, Stdio},
     sync::{
-        Arc, LazyLock,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     },
@@ -55,7 +55,9 @@ const LAST_WORDS: u64 = 2048;
 /// Returns the maximum number of workers that decode at once, by processors; at least 4, so that two stuck
 /// ones don't block the rest.
 fn most() -> usize {
-    thread::available_parallelism().map_or(4, usize::from).clamp(4, 16)
+    // Counting processors reads several files.
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| thread::available_parallelism().map_or(4, usize::from).clamp(4, 16))
 }
 
 /// A session's share of the pool: half of it, so that one session can't use up the pool.

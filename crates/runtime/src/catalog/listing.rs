@@ -1,6 +1,9 @@
 //! Tool listing: the tools that a model is sent; it finds the others by search.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    ptr,
+};
 
 use kit::{Origin, Spec};
 
@@ -39,6 +42,15 @@ pub struct Listing {
     pub cost: fn(&Spec) -> usize,
 }
 
+impl PartialEq for Listing {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { bytes, built_in, pinned, first, last, unlisted, cost } = self;
+        (*bytes, *built_in) == (other.bytes, other.built_in)
+            && (pinned, first, last, unlisted) == (&other.pinned, &other.first, &other.last, &other.unlisted)
+            && ptr::fn_addr_eq(*cost, other.cost)
+    }
+}
+
 impl Default for Listing {
     fn default() -> Self {
         Self {
@@ -51,6 +63,14 @@ impl Default for Listing {
             cost: |spec| spec.bytes() + ENVELOPE,
         }
     }
+}
+
+/// A tool that may be listed. Its bytes are counted once: that takes a part of the start of a program.
+struct Candidate<'s> {
+    spec: &'s Spec,
+    cost: usize,
+    /// The bytes that it takes of the built-in tools' part.
+    built_in: usize,
 }
 
 /// The order in which tools are added to a list.
@@ -73,7 +93,6 @@ impl Listing {
         allowed: Option<&[String]>,
     ) -> Option<HashSet<&'s str>> {
         let bytes = self.bytes?;
-        let cost = |spec: &Spec| (self.cost)(spec) + COMMA;
         let (finders, others): (Vec<&Spec>, Vec<&Spec>) = specs.iter().partition(|it| is_finder(it));
         // A tool that the model could not find stays in the list.
         if finders.len() < FINDERS.len() {
@@ -84,33 +103,33 @@ impl Listing {
         let is_unlisted = |spec: &Spec| {
             spec.origin == Origin::Program && self.unlisted.contains(&spec.name) && !is_named(&spec.name)
         };
-        let others: Vec<&Spec> = others.into_iter().filter(|it| !is_unlisted(it)).collect();
-        let built_in = |specs: &[&Spec]| -> usize {
-            specs.iter().filter(|it| it.origin == Origin::Program).map(|it| it.bytes() + AROUND).sum()
-        };
+        let finders: Vec<Candidate<'_>> = finders.into_iter().map(|it| self.candidate(it)).collect();
+        let others: Vec<Candidate<'_>> =
+            others.into_iter().filter(|it| !is_unlisted(it)).map(|it| self.candidate(it)).collect();
+        let cost = |of: &[Candidate<'_>]| of.iter().map(|it| it.cost).sum::<usize>();
+        let built_in = |of: &[Candidate<'_>]| of.iter().map(|it| it.built_in).sum::<usize>();
         let most = self.built_in.unwrap_or(usize::MAX);
-        let all: usize = others.iter().map(|it| cost(it)).sum();
-        if all + ENVELOPE <= bytes && built_in(&others) <= most {
-            let chosen: HashSet<&str> = finders.iter().chain(&others).map(|it| it.name.as_str()).collect();
+        if cost(&others) + ENVELOPE <= bytes && built_in(&others) <= most {
+            let chosen: HashSet<&str> =
+                finders.iter().chain(&others).map(|it| it.spec.name.as_str()).collect();
             return (chosen.len() < specs.len()).then_some(chosen);
         }
         let is_pinned = |spec: &Spec| spec.origin == Origin::Provider || self.pinned.contains(&spec.name);
-        let (pinned, mut others): (Vec<&Spec>, Vec<&Spec>) = others.into_iter().partition(|it| is_pinned(it));
-        let mut listed: HashSet<&str> = finders.iter().chain(&pinned).map(|it| it.name.as_str()).collect();
-        let taken: usize = finders.iter().chain(&pinned).map(|it| cost(it)).sum();
-        let mut left = bytes.saturating_sub(ENVELOPE + taken);
+        let (pinned, mut others): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| is_pinned(it.spec));
+        let mut listed: HashSet<&str> =
+            finders.iter().chain(&pinned).map(|it| it.spec.name.as_str()).collect();
+        let mut left = bytes.saturating_sub(ENVELOPE + cost(&finders) + cost(&pinned));
         let mut left_of_built_in = most.saturating_sub(built_in(&finders) + built_in(&pinned));
         let mut of_servers = BTreeMap::<&str, usize>::new();
-        for spec in &others {
+        for Candidate { spec, cost, .. } in &others {
             if let Origin::Server(server) = &spec.origin {
-                *of_servers.entry(server).or_default() += cost(spec);
+                *of_servers.entry(server).or_default() += cost;
             }
         }
         // The sort is stable: tools of the same turn keep their order.
-        others.sort_by_key(|it| self.turn(it));
+        others.sort_by_key(|it| self.turn(it.spec));
         let mut is_full = false;
-        for spec in others {
-            let cost = cost(spec);
+        for Candidate { spec, cost, built_in } in others {
             let fits = match &spec.origin {
                 Origin::File(_) => cost <= left.min(bytes / SHARE),
                 // A part of a server's tools would look like all of them. The bytes of those that were added
@@ -123,20 +142,24 @@ impl Listing {
                 // After the first tool that does not fit none is added: otherwise one more tool would bring
                 // others in.
                 Origin::Program | Origin::Provider => {
-                    !is_full && cost <= left && spec.bytes() + AROUND <= left_of_built_in
+                    !is_full && cost <= left && built_in <= left_of_built_in
                 }
             };
             is_full |= !fits && spec.origin == Origin::Program;
             if fits {
                 left -= cost;
-                if spec.origin == Origin::Program {
-                    left_of_built_in -= spec.bytes() + AROUND;
-                }
+                left_of_built_in -= built_in;
                 listed.insert(&spec.name);
             }
         }
         // Pinned tools may exceed the limit: then nothing is left to find.
         (listed.len() < specs.len()).then_some(listed)
+    }
+
+    fn candidate<'s>(&self, spec: &'s Spec) -> Candidate<'s> {
+        let counts = spec.origin == Origin::Program && self.built_in.is_some();
+        let built_in = if counts { spec.bytes() + AROUND } else { 0 };
+        Candidate { spec, cost: (self.cost)(spec) + COMMA, built_in }
     }
 
     fn turn(&self, spec: &Spec) -> Turn {

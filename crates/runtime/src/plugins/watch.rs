@@ -17,7 +17,7 @@ use notify::{
 };
 use tokio::{
     sync::Notify,
-    task::JoinHandle,
+    task::{JoinHandle, spawn_blocking},
     time::{Instant, timeout, timeout_at},
 };
 
@@ -52,8 +52,7 @@ impl Plugins {
         let outside = self.clone();
         Watching(tokio::spawn(async move {
             let changed = Arc::new(Notify::new());
-            let mut eyes = Eyes::new(&changed);
-            eyes.look(outside.places());
+            let Some(mut eyes) = Eyes::new(&changed).look(outside.places()).await else { return };
             outside.refreshed().await;
             let mut told = Vec::new();
             loop {
@@ -69,10 +68,11 @@ impl Plugins {
                     {}
                 }
                 // Watches are set before reading: a change in between is handled twice rather than never.
-                eyes.look(outside.places());
+                let Some(set) = eyes.look(outside.places()).await else { return };
                 outside.reload(false).await;
                 // The configured folders may have changed.
-                eyes.look(outside.places());
+                let Some(set) = set.look(outside.places()).await else { return };
+                eyes = set;
             }
         }))
     }
@@ -109,9 +109,19 @@ impl Eyes {
         self.watcher.is_some() && !self.missed
     }
 
-    /// Sets the watches for the present paths. For a file, and for a folder that does not exist, haft watches
-    /// the nearest existing folder above it.
-    fn look(&mut self, places: Vec<PathBuf>) {
+    /// Sets the watches for the present paths, beside the rest: each waits for the watcher's own thread. `None` if the
+    /// process ends.
+    async fn look(mut self, places: Vec<PathBuf>) -> Option<Self> {
+        let set = spawn_blocking(move || {
+            self.set(places);
+            self
+        });
+        set.await.ok()
+    }
+
+    /// Sets the watches. For a file, and for a folder that does not exist, haft watches the nearest existing folder above
+    /// it.
+    fn set(&mut self, places: Vec<PathBuf>) {
         let places = Arc::new(places);
         self.places.store(places.clone());
         let Some(watcher) = &mut self.watcher else { return };

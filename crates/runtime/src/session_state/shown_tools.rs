@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use kit::{Fault, Origin, references};
 use serde_json::Value;
 
@@ -36,7 +36,8 @@ struct CallLimits {
 pub(crate) struct ShownTools {
     runtime: Runtime,
     terms: ArcSwap<CallLimits>,
-    shown: ArcSwap<Shown>,
+    /// `None` before anybody asked.
+    shown: ArcSwapOption<Shown>,
 }
 
 /// A snapshot of the registry, and the catalog that a session shows of it.
@@ -48,9 +49,7 @@ struct Shown {
 
 impl ShownTools {
     pub(crate) fn new(runtime: Runtime) -> Self {
-        let terms = Arc::<CallLimits>::default();
-        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &terms));
-        Self { runtime, shown, terms: ArcSwap::new(terms) }
+        Self { runtime, shown: ArcSwapOption::empty(), terms: ArcSwap::default() }
     }
 
     fn change(&self, change: impl Fn(&mut CallLimits)) {
@@ -65,11 +64,14 @@ impl ShownTools {
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         let (shown, terms) = (self.shown.load(), self.terms.load_full());
         let snapshot = self.runtime.registry().snapshot();
-        if Arc::ptr_eq(&shown.terms, &terms) && Arc::ptr_eq(&shown.snapshot, &snapshot) {
+        if let Some(shown) = &*shown
+            && Arc::ptr_eq(&shown.terms, &terms)
+            && Arc::ptr_eq(&shown.snapshot, &snapshot)
+        {
             return shown.catalog.clone();
         }
         let shown = Arc::new(Shown::now(&self.runtime, &terms));
-        self.shown.store(shown.clone());
+        self.shown.store(Some(shown.clone()));
         shown.catalog.clone()
     }
 
@@ -166,11 +168,11 @@ impl Shown {
             (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),
             (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
         };
-        let of = |snapshot: &Snapshot| {
-            Catalog::of(snapshot, allowed.as_deref(), &terms.own, &terms.mode, &terms.listing)
+        let CallLimits { own, mode, listing, more, .. } = &**terms;
+        let catalog = match more.is_empty() {
+            true => runtime.catalogs().of(&snapshot, allowed.as_deref(), own, mode, listing),
+            false => Arc::new(Catalog::of(&snapshot.with(more), allowed.as_deref(), own, mode, listing)),
         };
-        let more = &terms.more;
-        let catalog = if more.is_empty() { of(&snapshot) } else { of(&snapshot.with(more)) };
-        Self { snapshot, terms: terms.clone(), catalog: Arc::new(catalog) }
+        Self { snapshot, terms: terms.clone(), catalog }
     }
 }

@@ -75,8 +75,12 @@ pub(super) fn open(
     let in_flight = Arc::new(InFlight::default());
     let pending = Mutex::new(Some(HashMap::new()));
     let shared = Arc::new(Shared { in_flight: in_flight.clone(), pending, next: AtomicI64::new(0) });
-    let ends =
-        Ends { input: CancellationToken::new(), broken: CancellationToken::new(), output: output_done };
+    let ends = Ends {
+        input: CancellationToken::new(),
+        broken: CancellationToken::new(),
+        output: output_done,
+        in_flight: in_flight.clone(),
+    };
 
     let reader = Reader { shared: shared.clone(), to_dispatcher, outbox: outbox.downgrade() };
     let input_ended = ends.input.clone().drop_guard();

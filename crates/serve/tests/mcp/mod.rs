@@ -8,10 +8,16 @@ mod framing;
 mod multi_round;
 mod tasks;
 
-use std::time::Duration;
+use std::{
+    io::{Write as _, pipe},
+    thread,
+    time::Duration,
+};
 
 use client::{Client, call, modern};
+use fake::FakeBackend;
 use serde_json::{Value, json};
+use tokio::runtime::Builder;
 
 const LEGACY: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -365,6 +371,37 @@ fn a_script_that_closes_its_input_at_once_gets_its_answers() {
     let ids: Vec<i64> = (1..=100).map(|_| client.next()["id"].as_i64().unwrap()).collect();
     assert!(ids.contains(&100), "{ids:?}");
     client.has_ended();
+}
+
+#[test]
+fn a_client_that_reads_long_after_the_end_of_input_gets_its_answers_whole() {
+    let mut client = Client::ready_without_reading();
+    for number in 1..=8 {
+        client.send(&call(number, "huge", &json!({"bytes": 65536})));
+    }
+    client.close_input();
+    // Longer than a call may go on after the end of input.
+    thread::sleep(Duration::from_millis(1500));
+    client.start_reading();
+    for _ in 1..=8 {
+        assert_eq!(text(&client.next()).len(), 65536);
+    }
+    client.has_ended();
+}
+
+#[test]
+fn answers_that_nobody_takes_after_the_end_of_input_are_an_error_of_the_server() {
+    let (server_input, mut input) = pipe().unwrap();
+    let (_unread, server_output) = pipe().unwrap();
+    for message in [client::initialize(0, "2025-11-25"), call(1, "huge", &json!({"bytes": 1_000_000}))] {
+        input.write_all(format!("{message}\n").as_bytes()).unwrap();
+    }
+    drop(input);
+    let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+    let about = serve::About::new("How to use it.");
+    let served = runtime.block_on(serve::mcp(FakeBackend::default(), about, server_input, server_output));
+    let error = served.unwrap_err().to_string();
+    assert!(error.contains("took none of the last") && error.ends_with("bytes for 5 s"), "{error}");
 }
 
 #[test]
