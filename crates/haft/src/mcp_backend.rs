@@ -23,7 +23,7 @@ use tokio::sync::{broadcast, watch};
 use crate::{Opened, client_services::ClientSlots, verbs::in_short};
 
 /// The maximum number of notices that are queued for a client.
-const NOTICES: usize = 256;
+const NOTICES: usize = 64;
 
 /// The address prefix of spilled outputs.
 const OUTPUTS: &str = "haft://outputs/";
@@ -79,13 +79,9 @@ impl McpBackend {
         });
         let (mut events, notices) = (this.session.events(), this.notices.clone());
         tokio::spawn(async move {
-            loop {
-                match events.recv().await {
-                    // There may be no subscriber.
-                    Ok(event) => drop(notices.send(of_job(&event))),
-                    Err(broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(broadcast::error::RecvError::Closed) => return,
-                }
+            while let Some(event) = events.recv().await {
+                // There may be no subscriber.
+                let _ = notices.send(of_job(&event));
             }
         });
         this

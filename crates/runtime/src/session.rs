@@ -16,7 +16,7 @@ use kit::{
 use sandbox::proxy::Hosts;
 use serde_json::Value;
 use store::shares::SessionFiles;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{mpsc::UnboundedReceiver, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -288,7 +288,7 @@ impl Session {
 
     /// Returns the events of this session's jobs from now on, for a front end: each end, and each wait for
     /// input, once.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
+    pub fn events(&self) -> UnboundedReceiver<Event> {
         self.state.jobs().events()
     }
 

@@ -565,14 +565,8 @@ pub(crate) async fn note(
 }
 
 /// Tells watchers of background jobs that end or wait.
-async fn tell_of_jobs(mut events: tokio::sync::broadcast::Receiver<runtime::Event>, log: Weak<Log>) {
-    use tokio::sync::broadcast::error::RecvError;
-    loop {
-        let event = match events.recv().await {
-            Ok(event) => event,
-            Err(RecvError::Lagged(_)) => continue,
-            Err(RecvError::Closed) => return,
-        };
+async fn tell_of_jobs(mut events: tokio::sync::mpsc::UnboundedReceiver<runtime::Event>, log: Weak<Log>) {
+    while let Some(event) = events.recv().await {
         let Some(log) = log.upgrade() else { return };
         let is_over = !event.state.starts_with("waiting");
         let job = Job {

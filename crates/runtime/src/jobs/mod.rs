@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{
-    sync::{broadcast, watch},
+    sync::{mpsc::UnboundedSender, watch},
     time::timeout,
 };
 
@@ -62,7 +62,8 @@ pub(crate) struct Jobs {
     running: AtomicUsize,
     /// The number of unreported notifications in the table: most answers need not lock it.
     unreported: AtomicUsize,
-    events: OnceLock<broadcast::Sender<Event>>,
+    /// The receivers of events.
+    events: Mutex<Vec<UnboundedSender<Event>>>,
     /// Their records, if a later session can read them.
     kept: OnceLock<Arc<PersistedJobs>>,
     /// The inbox to which the ends of jobs go, if the session has an agent.

@@ -11,15 +11,12 @@ use kit::{
     services::{Job, State},
 };
 use serde::Serialize;
-use tokio::sync::broadcast;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{Jobs, Table, ThisCall};
 
 /// Limit of notes in one answer.
 const NOTES: usize = 10;
-
-/// Limit of events that a receiver may lag behind.
-const EVENTS: usize = 1024;
 
 /// Bytes of a job's output in an event.
 const TAIL: usize = 2000;
@@ -108,8 +105,11 @@ impl JobNotification {
 
 impl Jobs {
     /// Returns the events of jobs from now on.
-    pub(crate) fn events(&self) -> broadcast::Receiver<Event> {
-        self.events.get_or_init(|| broadcast::channel(EVENTS).0).subscribe()
+    pub(crate) fn events(&self) -> UnboundedReceiver<Event> {
+        // A channel of fixed length would take memory in each session, and lose events where thousands of jobs end at once.
+        let (sender, events) = unbounded_channel();
+        self.events.lock().push(sender);
+        events
     }
 
     pub(super) fn changed(&self) {
@@ -125,9 +125,12 @@ impl Jobs {
     }
 
     pub(super) fn send_event(&self, call: &ThisCall) {
-        let Some(events) = self.events.get() else { return };
-        // There may be no receiver.
-        let _ = events.send(event(&call.job()));
+        let mut receivers = self.events.lock();
+        if receivers.is_empty() {
+            return;
+        }
+        let event = event(&call.job());
+        receivers.retain(|it| it.send(event.clone()).is_ok());
     }
 
     /// Has the model notified: by a message in the inbox of its agent, where there is one, otherwise by the next answer. Returns
