@@ -18,9 +18,12 @@ def free_port():
 class Server:
     """One `haft serve` in a workspace, with a model that reads its answers from a script."""
 
-    def __init__(self, haft, folder, script):
+    def __init__(self, haft, folder, script, files=None):
         self.haft, self.folder, self.port = haft, Path(folder), free_port()
         self.folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (files or {}).items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(text)
         self.script = self.folder.with_suffix(".script")
         self.script.write_text("".join(json.dumps(line) + "\n" for line in script))
         self.process = None
