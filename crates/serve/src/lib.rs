@@ -31,6 +31,7 @@ pub mod gate {
     pub use crate::http::{
         bodies::{BodyPermits, Guarded},
         connections::Connection,
+        endpoint::{Admitted, Endpoints, Mounted, endpoint},
         listener::{Answers, accept},
         names::{Names, bearer},
         replies::Reply,

@@ -1,41 +1,36 @@
-//! HTTP request handling: authenticates, routes to a session, streams the reply.
+//! The MCP endpoint: answers the requests of principals that a server has let in, whichever HTTP server mounts it.
 
 use std::{
+    collections::HashMap,
     io,
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
-use http_body_util::Full;
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, header, request::Parts};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
+use kit::services::Soon;
 use rmcp::{
     model::{ClientRequest, ErrorCode, JsonRpcMessage},
     transport::{StreamableHttpServerConfig, StreamableHttpService},
 };
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::timeout,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Http, Visit,
-    admission::{Gate, Passed, Verdict, open_to},
+    Visit,
     bodies::{BodyPermits, Guarded},
-    connections::Connection,
-    listener::Answers,
     replies::{self, Reply},
     sessions::{Entry, Opened, Reading, Resumable, SessionTable, Sessions},
-    slow_connections::Pace,
 };
 use crate::{
     backend::Backend,
-    hooks::{Hooks, LARGEST_HOOK, hook},
     mcp::{About, McpServer},
     message::{self, LISTENING, Message, Refusal, understand},
     salvage::repaired,
@@ -44,27 +39,73 @@ use crate::{
 /// Maximum number of a principal's requests without a session that are in flight.
 const REQUESTS: usize = 256;
 
-/// Maximum number of requests to webhooks that are in flight.
-const HOOK_REQUESTS: usize = 32;
-
 /// Number of a principal's sessions that are reserved for requests without one.
 const SHARED: usize = 1;
 
-/// A server.
-pub(super) struct Server<H> {
-    gate: Gate,
+/// Time for calls to finish by themselves when the endpoint ends.
+const FINISH: Duration = Duration::from_millis(500);
+
+/// Time for calls, and the jobs of their sessions, to end after they were cancelled.
+const STOP: Duration = Duration::from_millis(2500);
+
+/// An MCP endpoint, as HTTP servers mount it: [`endpoint`] creates one.
+pub trait Mounted: Send + Sync {
+    /// Answers one request.
+    fn answer<'a>(&'a self, request: Admitted<'a>) -> Soon<'a, Reply>;
+
+    /// Returns the principals that have sessions, or had some.
+    fn principals(&self) -> Vec<String>;
+
+    /// Ends all sessions, calls and streams of a principal, whose access has ended.
+    fn dismiss<'a>(&'a self, principal: &'a str) -> Soon<'a, ()>;
+
+    /// Ends the sessions whose clients are gone for this long.
+    fn end_idle(&self, idle: Duration) -> Soon<'_, ()>;
+
+    /// Ends: accepts no more requests, lets calls finish or cancels them within seconds, and ends all sessions.
+    fn finish(&self) -> Soon<'_, ()>;
+}
+
+/// A request that a server has let in.
+pub struct Admitted<'a> {
+    /// Its head. Host, origin and token were checked.
+    pub head: Parts,
+    /// Its body.
+    pub body: Incoming,
+    /// Its principal, who alone can use the sessions that it opens; empty if tokens are not required.
+    pub principal: &'a str,
+    /// The memory permits of the server.
+    pub permits: &'a BodyPermits,
+    /// Called once the body is complete.
+    pub on_read: &'a (dyn Fn() + Sync),
+}
+
+/// The settings of an endpoint.
+pub struct Endpoints {
+    /// Maximum number of sessions of one principal at once.
+    pub sessions: usize,
+    /// Whether all sessions of a principal share one backend.
+    pub one_session: bool,
+}
+
+/// Creates an endpoint; `open` creates the backend of each session.
+pub fn endpoint<H: Backend>(
+    settings: Endpoints,
+    about: About,
+    open: impl Fn(Visit<'_>) -> io::Result<H> + Send + Sync + 'static,
+) -> Arc<dyn Mounted> {
+    Arc::new(Endpoint::new(settings, about, Box::new(open)))
+}
+
+/// An endpoint.
+pub(super) struct Endpoint<H> {
+    settings: Endpoints,
     about: About,
     open: Opening<H>,
-    principals: Vec<Place<H>>,
-    one_session: bool,
-    hooks: Option<Arc<dyn Hooks>>,
-    hook_permits: Semaphore,
-    body_permits: BodyPermits,
+    principals: Mutex<HashMap<String, Arc<Place<H>>>>,
     /// Sessions that are ending.
     endings: TaskTracker,
     under_way: watch::Sender<usize>,
-    /// Number of requests so far.
-    requests: AtomicU64,
     /// Cancelled when no new requests are accepted.
     closing: CancellationToken,
     /// Cancelled to end rmcp's requests.
@@ -82,6 +123,8 @@ struct Place<H> {
     shared: Mutex<Option<Opened<H>>>,
     shared_places: Arc<Semaphore>,
     permits: Arc<Semaphore>,
+    /// Cancelled to end the principal's requests.
+    ended: CancellationToken,
 }
 
 /// A parsed body.
@@ -98,142 +141,106 @@ struct RequestPermit {
     _permit: OwnedSemaphorePermit,
 }
 
-/// The guards of an answer until it is sent.
-type Holding<H> = (Option<Reading<H>>, Idle);
-
-/// Marks the connection as idle when it is dropped.
-pub(super) struct Idle(Arc<Pace>);
-
-/// An answer with its guards.
-pub(super) type Out<H> = Response<Guarded<Holding<H>>>;
-
-impl<H: Backend> Answers for Server<H> {
-    type Body = Guarded<Holding<H>>;
-
-    async fn answer(&self, request: Request<Incoming>, connection: &Connection, pace: &Arc<Pace>) -> Out<H> {
-        pace.busy();
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let idle = Idle(pace.clone());
-        let (head, body) = request.into_parts();
-        // Two servers may disagree on the end of such a body, so nothing after it is read.
-        let is_chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
-        let ends_session = head.method == Method::DELETE;
-        let (mut reply, reading, origin) = match self.gate.look(&head) {
-            Verdict::Out(reply, origin) => (reply, None, origin),
-            Verdict::Hook => (self.hook(&head, body, connection).await, None, None),
-            Verdict::In(Passed { principal, origin }) => {
-                // A panic here must not end the connection.
-                let passed =
-                    AssertUnwindSafe(self.pass(head, body, principal, connection)).catch_unwind().await;
-                let (reply, reading) = passed.unwrap_or_else(|_| {
-                    tracing::error!("the answer to a request panicked");
-                    (
-                        replies::last(
-                            StatusCode::INTERNAL_SERVER_ERROR,
-                            "haft failed at this; it is a defect of haft",
-                        ),
-                        None,
-                    )
-                });
-                (reply, reading, origin)
+impl<H: Backend> Mounted for Endpoint<H> {
+    fn answer<'a>(&'a self, request: Admitted<'a>) -> Soon<'a, Reply> {
+        Box::pin(async move {
+            let ends_session = request.head.method == Method::DELETE;
+            let (mut reply, reading) = self.pass(request).await;
+            // Clients take 202 for a failure here, as nothing remains to be done.
+            if ends_session && reply.status() == StatusCode::ACCEPTED {
+                *reply.status_mut() = StatusCode::NO_CONTENT;
             }
-        };
-        // Clients take 202 for a failure here, as nothing remains to be done.
-        if ends_session && reply.status() == StatusCode::ACCEPTED {
-            *reply.status_mut() = StatusCode::NO_CONTENT;
-        }
-        if let Some(origin) = origin {
-            open_to(origin, &mut reply);
-        }
-        reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        // The same applies after a request that one of two servers may have parsed differently.
-        let is_bad = reply.status() == StatusCode::BAD_REQUEST;
-        if is_chunked || is_bad || self.closing.is_cancelled() {
-            reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        reply.map(|body| Guarded::new(body, (reading, idle)))
+            match reading {
+                // The session is in use until its client has read the answer.
+                Some(reading) => reply.map(|body| Guarded::new(body, reading).boxed()),
+                None => reply,
+            }
+        })
     }
 
-    fn closing(&self) -> &CancellationToken {
-        &self.closing
+    fn principals(&self) -> Vec<String> {
+        self.places().keys().cloned().collect()
+    }
+
+    fn dismiss<'a>(&'a self, principal: &'a str) -> Soon<'a, ()> {
+        Box::pin(async move {
+            let place = self.places().remove(principal);
+            if let Some(place) = place {
+                place.end().await;
+            }
+        })
+    }
+
+    fn end_idle(&self, idle: Duration) -> Soon<'_, ()> {
+        Box::pin(async move {
+            for place in self.all() {
+                place.sessions.end_idle(idle).await;
+            }
+        })
+    }
+
+    fn finish(&self) -> Soon<'_, ()> {
+        Box::pin(async move {
+            self.closing.cancel();
+            let _ = timeout(FINISH, self.quiet()).await;
+            if timeout(STOP, self.end()).await.is_err() {
+                tracing::warn!("calls did not stop in time; leaving them");
+            }
+        })
     }
 }
 
-impl<H: Backend> Server<H> {
-    pub(super) fn new(settings: &Http, about: About, port: u16, open: Opening<H>) -> Self {
-        let gate = Gate::new(settings, port);
-        let endings = TaskTracker::new();
-        let place = |name: Option<String>| {
-            let sessions = Sessions::new(settings.sessions, endings.clone());
-            Place {
-                name,
-                resumable: Arc::new(Resumable(sessions.clone())),
-                sessions,
-                shared: Mutex::new(None),
-                shared_places: Arc::new(Semaphore::new(SHARED)),
-                permits: Arc::new(Semaphore::new(REQUESTS)),
-            }
-        };
-        let named: Vec<Place<H>> =
-            settings.principals.iter().map(|it| place(Some(it.name().to_owned()))).collect();
+impl<H: Backend> Endpoint<H> {
+    pub(super) fn new(settings: Endpoints, about: About, open: Opening<H>) -> Self {
         Self {
-            gate,
+            settings,
             about,
             open,
-            principals: if named.is_empty() { vec![place(None)] } else { named },
-            one_session: settings.one_session,
-            hooks: settings.hooks.clone(),
-            hook_permits: Semaphore::new(HOOK_REQUESTS),
-            body_permits: BodyPermits::default(),
-            endings,
+            principals: Mutex::default(),
+            endings: TaskTracker::new(),
             under_way: watch::Sender::new(0),
-            requests: AtomicU64::new(0),
             closing: CancellationToken::new(),
             ended: CancellationToken::new(),
         }
     }
 
-    /// Answers one request to a webhook.
-    async fn hook(&self, head: &Parts, body: Incoming, connection: &Connection) -> Reply {
-        let Some(hooks) = &self.hooks else {
-            return replies::text(StatusCode::NOT_FOUND, "there are no webhooks here");
-        };
-        if self.closing.is_cancelled() {
-            return replies::full("haft is ending");
+    fn places(&self) -> MutexGuard<'_, HashMap<String, Arc<Place<H>>>> {
+        self.principals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all(&self) -> Vec<Arc<Place<H>>> {
+        self.places().values().cloned().collect()
+    }
+
+    /// Returns the state of a principal.
+    fn place(&self, principal: &str) -> Arc<Place<H>> {
+        let mut places = self.places();
+        if let Some(place) = places.get(principal) {
+            return place.clone();
         }
-        // A server may send some requests at once; more wait, and are sent again.
-        let Ok(_permit) = self.hook_permits.try_acquire() else {
-            return replies::full("too many requests are under way");
-        };
-        match hook(&**hooks, head, async || self.body_permits.read_within(body, LARGEST_HOOK).await).await {
-            Ok((status, text)) => {
-                if status.is_success() {
-                    connection.has_authenticated();
-                    return replies::text(status, text);
-                }
-                // The body may not have been read.
-                replies::last(status, text)
-            }
-            Err(reply) => reply,
-        }
+        let sessions = Sessions::new(self.settings.sessions, self.endings.clone());
+        let place = Arc::new(Place {
+            name: Some(principal).filter(|it| !it.is_empty()).map(str::to_owned),
+            resumable: Arc::new(Resumable(sessions.clone())),
+            sessions,
+            shared: Mutex::new(None),
+            shared_places: Arc::new(Semaphore::new(SHARED)),
+            permits: Arc::new(Semaphore::new(REQUESTS)),
+            ended: self.ended.child_token(),
+        });
+        places.insert(principal.to_owned(), place.clone());
+        place
     }
 
     /// Answers one request of a principal.
-    async fn pass(
-        &self,
-        mut head: Parts,
-        body: Incoming,
-        principal: usize,
-        connection: &Connection,
-    ) -> (Reply, Option<Reading<H>>) {
-        let Some(place) = self.principals.get(principal) else {
-            return (replies::text(StatusCode::UNAUTHORIZED, "the token is wrong"), None);
-        };
+    async fn pass(&self, request: Admitted<'_>) -> (Reply, Option<Reading<H>>) {
+        let Admitted { mut head, body, principal, permits, on_read } = request;
+        let place = &self.place(principal);
         if self.closing.is_cancelled() {
             return (replies::full("haft is ending"), None);
         }
         let asked = if head.method == Method::POST {
-            match self.read(&head, body).await {
+            match read(permits, &head, body).await {
                 Ok(asked) => asked,
                 Err(reply) => return (reply, None),
             }
@@ -242,7 +249,7 @@ impl<H: Backend> Server<H> {
         };
         // Only once its body is complete: otherwise a client that begins many requests and finishes none
         // would block others.
-        connection.has_authenticated();
+        on_read();
         if let Some(id) = place.given_up(&head) {
             if head.method == Method::DELETE && place.sessions.forget(&id) {
                 return (replies::text(StatusCode::NO_CONTENT, ""), None);
@@ -273,6 +280,10 @@ impl<H: Backend> Server<H> {
         };
         let (opened, new) = if asked.opens { (opened.clone(), Some(opened)) } else { (opened, None) };
         let reply = self.ask_rmcp(place, &opened, new, Request::from_parts(head, asked.bytes)).await;
+        if place.ended.is_cancelled() {
+            // The principal was dismissed meanwhile, and this may have opened a session.
+            place.sessions.end_all().await;
+        }
         // A session that this opened counts as used from now on.
         let id = reply.headers().get("mcp-session-id").and_then(|it| it.to_str().ok());
         let session = session.or_else(|| place.sessions.get(id?));
@@ -323,7 +334,7 @@ impl<H: Backend> Server<H> {
         let mut config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
-            .with_cancellation_token(self.ended.clone())
+            .with_cancellation_token(place.ended.clone())
             .with_max_request_body_bytes(usize::MAX);
         config.session_store = Some(place.resumable.clone());
         let service = StreamableHttpService::new(server, table.clone(), config);
@@ -352,10 +363,10 @@ impl<H: Backend> Server<H> {
                 "there are too many sessions, and all of them are at work; end one with DELETE",
             ))
         })?;
-        if self.one_session {
+        if self.settings.one_session {
             let shared = self.shared(place)?;
             return Ok(Opened {
-                stop: self.ended.child_token(),
+                stop: place.ended.child_token(),
                 place: permit,
                 lasting: Arc::default(),
                 ends: false,
@@ -370,6 +381,9 @@ impl<H: Backend> Server<H> {
         let mut shared = place.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = &*shared {
             return Ok(shared.clone());
+        }
+        if place.ended.is_cancelled() {
+            return Err(Box::new(replies::full("this access has ended, or haft is ending")));
         }
         let permit = Arc::clone(&place.shared_places).try_acquire_owned();
         let permit = permit.map_err(|_| Box::new(replies::full("haft is ending")))?;
@@ -393,100 +407,41 @@ impl<H: Backend> Server<H> {
         })?;
         Ok(Opened {
             backend: Arc::new(backend),
-            stop: self.ended.child_token(),
+            stop: place.ended.child_token(),
             place: permit,
             lasting: Arc::default(),
             ends: true,
         })
     }
 
-    /// Reads and parses a body.
-    async fn read(&self, head: &Parts, body: Incoming) -> Result<Asked, Reply> {
-        // A page can't send this type without a preflight request.
-        if !is_json(head) {
-            let what = "a message is sent as `Content-Type: application/json` in UTF-8, without an encoding";
-            return Err(replies::last(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
-        }
-        let bytes = self.body_permits.read(body).await?;
-        // rmcp parses these bytes once more.
-        let bytes = repaired(&bytes).map_or(bytes, Bytes::from);
-        let refusal = |refusal: &Refusal| replies::refused(StatusCode::BAD_REQUEST, refusal);
-        let value = match message::json(&bytes) {
-            Ok(Some(value)) => value,
-            Ok(None) => {
-                return Err(refusal(&Refusal::new(Value::Null, ErrorCode::PARSE_ERROR, "the body is empty")));
-            }
-            Err(refused) => return Err(refusal(&refused)),
-        };
-        if value.is_array() {
-            let what = "send one message at a time";
-            return Err(refusal(&Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what)));
-        }
-        let is_initialize = value.get("method").is_some_and(|it| it == "initialize");
-        let (opens, is_request) = match understand(value) {
-            Message::Good(message) => match &*message {
-                JsonRpcMessage::Request(request) => (
-                    matches!(request.request, ClientRequest::InitializeRequest(_)),
-                    request.request.method() != "subscriptions/listen",
-                ),
-                JsonRpcMessage::Notification(_) | JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
-                    (false, false)
-                }
-            },
-            // rmcp would open a session, in a revision that has none.
-            Message::Bad(refused) if refused.code == ErrorCode::METHOD_NOT_FOUND && is_initialize => {
-                return Err(replies::refused(StatusCode::NOT_FOUND, &refused));
-            }
-            // rmcp knows the status that each revision requires.
-            Message::Bad(refused) if refused.code == ErrorCode::METHOD_NOT_FOUND => (false, true),
-            Message::Bad(refused) if refused.code == ErrorCode::INVALID_PARAMS => {
-                return Err(replies::refused(StatusCode::OK, &refused));
-            }
-            Message::Bad(refused) => return Err(refusal(&refused)),
-            Message::Nothing => return Err(replies::text(StatusCode::ACCEPTED, "")),
-        };
-        Ok(Asked { opens, is_request, bytes })
-    }
-
     /// Resolves when no request is in flight.
-    pub(super) async fn quiet(&self) {
+    async fn quiet(&self) {
         // An error would mean that the sender is gone, but it is in `self`.
         let _ = self.under_way.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Stops accepting requests.
-    pub(super) fn close(&self) {
-        self.closing.cancel();
-    }
-
     /// Ends all sessions, and waits until they have ended.
-    pub(super) async fn end(&self) {
+    async fn end(&self) {
         self.ended.cancel();
-        for place in &self.principals {
-            place.sessions.end_all().await;
-            let shared = place.shared.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(opened) = shared {
-                opened.backend.end().await;
-            }
+        for place in self.all() {
+            place.end().await;
         }
         self.endings.close();
         self.endings.wait().await;
     }
-
-    /// Returns the number of requests so far.
-    pub(super) fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
-    }
-
-    /// Ends the sessions whose clients are gone.
-    pub(super) async fn end_idle(&self, idle: Duration) {
-        for place in &self.principals {
-            place.sessions.end_idle(idle).await;
-        }
-    }
 }
 
 impl<H: Backend> Place<H> {
+    /// Ends the principal's requests and sessions.
+    async fn end(&self) {
+        self.ended.cancel();
+        self.sessions.end_all().await;
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(opened) = shared {
+            opened.backend.end().await;
+        }
+    }
+
     /// Returns the id that a request names, if that session was given up.
     fn given_up(&self, head: &Parts) -> Option<String> {
         let id = head.headers.get("mcp-session-id")?.to_str().ok()?;
@@ -525,10 +480,52 @@ impl Drop for RequestPermit {
     }
 }
 
-impl Drop for Idle {
-    fn drop(&mut self) {
-        self.0.idle();
+/// Reads and parses a body.
+async fn read(permits: &BodyPermits, head: &Parts, body: Incoming) -> Result<Asked, Reply> {
+    // A page can't send this type without a preflight request.
+    if !is_json(head) {
+        let what = "a message is sent as `Content-Type: application/json` in UTF-8, without an encoding";
+        return Err(replies::last(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }
+    let bytes = permits.read(body).await?;
+    // rmcp parses these bytes once more.
+    let bytes = repaired(&bytes).map_or(bytes, Bytes::from);
+    let refusal = |refusal: &Refusal| replies::refused(StatusCode::BAD_REQUEST, refusal);
+    let value = match message::json(&bytes) {
+        Ok(Some(value)) => value,
+        Ok(None) => {
+            return Err(refusal(&Refusal::new(Value::Null, ErrorCode::PARSE_ERROR, "the body is empty")));
+        }
+        Err(refused) => return Err(refusal(&refused)),
+    };
+    if value.is_array() {
+        let what = "send one message at a time";
+        return Err(refusal(&Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what)));
+    }
+    let is_initialize = value.get("method").is_some_and(|it| it == "initialize");
+    let (opens, is_request) = match understand(value) {
+        Message::Good(message) => match &*message {
+            JsonRpcMessage::Request(request) => (
+                matches!(request.request, ClientRequest::InitializeRequest(_)),
+                request.request.method() != "subscriptions/listen",
+            ),
+            JsonRpcMessage::Notification(_) | JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
+                (false, false)
+            }
+        },
+        // rmcp would open a session, in a revision that has none.
+        Message::Bad(refused) if refused.code == ErrorCode::METHOD_NOT_FOUND && is_initialize => {
+            return Err(replies::refused(StatusCode::NOT_FOUND, &refused));
+        }
+        // rmcp knows the status that each revision requires.
+        Message::Bad(refused) if refused.code == ErrorCode::METHOD_NOT_FOUND => (false, true),
+        Message::Bad(refused) if refused.code == ErrorCode::INVALID_PARAMS => {
+            return Err(replies::refused(StatusCode::OK, &refused));
+        }
+        Message::Bad(refused) => return Err(refusal(&refused)),
+        Message::Nothing => return Err(replies::text(StatusCode::ACCEPTED, "")),
+    };
+    Ok(Asked { opens, is_request, bytes })
 }
 
 /// Answers GET and DELETE, which need a session; from revision 2026-07-28 on there are none.

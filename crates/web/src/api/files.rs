@@ -28,7 +28,7 @@ const SIZES: usize = 1000;
 const CHUNK: usize = 256 << 10;
 
 /// The beginning of a file by which its type is known.
-const HEAD: usize = 4096;
+pub(crate) const HEAD: usize = 4096;
 
 /// The policy of raw files: whatever they are, they run nothing.
 const SANDBOX: &str =
@@ -229,7 +229,7 @@ fn is_text(head: &[u8]) -> bool {
 }
 
 /// Encodes a name for a header.
-fn encoded(name: &str) -> String {
+pub(crate) fn encoded(name: &str) -> String {
     let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
     name.bytes().map(|it| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") }).collect()
 }
