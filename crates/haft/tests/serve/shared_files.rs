@@ -107,9 +107,12 @@ fn share_gives_the_files_of_its_own_rows_until_it_is_revoked() {
         calls("share_file", "second.txt"),
         json!({"say": "Two."}),
     ]);
-    stage.put("first.txt", "the first\n");
+    let secret = "sk-ant-0123456789abcdef0123456789abcdef";
+    stage.put("first.txt", format!("the first: {secret}\n"));
     stage.put("second.txt", "the second\n");
-    let served = stage.serve();
+    let tokens = stage.path("tokens");
+    let mut haft = stage.haft(&["--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()]);
+    let served = Served::start(haft.env("ANTHROPIC_API_KEY", secret));
     let session = served.begin("go");
     served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
     let share = served.does(201, "POST /api/v1/shares", &json!({"session": session}));
@@ -118,7 +121,10 @@ fn share_gives_the_files_of_its_own_rows_until_it_is_revoked() {
     let links = links(&served, &session);
     let ids: Vec<&str> = links.iter().map(|it| it.rsplit('/').next().unwrap()).collect();
     let read = |id: &str| served.raw(&format!("GET /api/v1/shared/{share}/files/{id}"), "", b"");
-    assert_eq!((read(ids[0]).status, read(ids[0]).body.as_str()), (200, "the first\n"));
+    let reply = read(ids[0]);
+    assert!(reply.status == 200 && reply.body.starts_with("the first: "), "{reply:?}");
+    assert!(!reply.body.contains(secret), "{reply:?}");
+    assert!(reply.header("content-security-policy").unwrap().contains("sandbox"), "{reply:?}");
     assert_eq!(read(ids[1]).status, 404, "it is not in a row of the share");
     for wrong in ["first.txt", "x", &"0".repeat(32)] {
         assert_eq!(read(wrong).status, 404, "{wrong}");

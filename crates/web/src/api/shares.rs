@@ -10,7 +10,7 @@ use sessions::Event;
 
 use super::{
     outputs::send_handle,
-    shared_files::{links_of, send_shared},
+    shared_files::{links_of, send_masked},
 };
 use crate::{
     access::{Share, now_ms, secret},
@@ -212,5 +212,5 @@ pub(crate) async fn file(call: Call) -> Done {
     if !shows(&workspace, &share, is_it).await? {
         return Err(Problem::missing(format!("this share has no file `{file}`")));
     }
-    send_shared(&call, &workspace, &share.session, file).await
+    send_masked(&call, &workspace, &share.session, file).await
 }
