@@ -7,5 +7,6 @@ pub mod growth;
 pub mod haystack;
 pub mod layers;
 pub mod promise;
+pub mod serve_load;
 pub mod speed;
 pub mod terminal_svg;

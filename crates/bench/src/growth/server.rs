@@ -133,7 +133,7 @@ fn field(pid: u32, number: usize) -> Option<u64> {
 }
 
 /// Returns the processor time of these processes, in seconds.
-pub(super) fn cpu(pids: &[u32]) -> f64 {
+pub(crate) fn cpu(pids: &[u32]) -> f64 {
     let ticks: u64 = pids.iter().filter_map(|pid| Some(field(*pid, 11)? + field(*pid, 12)?)).sum();
     // Linux has 100 of them in a second on every machine that haft runs on.
     ticks as f64 / 100.0
