@@ -1,10 +1,14 @@
-"""haft serve as a process, and a browser that looks at its page."""
+"""haft serve as a process, a proxy that cuts its connections, and a browser that looks at its page."""
 
 import json
+import random
 import re
+import selectors
 import signal
 import socket
+import struct
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -18,9 +22,12 @@ def free_port():
 class Server:
     """One `haft serve` in a workspace, with a model that reads its answers from a script."""
 
-    def __init__(self, haft, folder, script):
+    def __init__(self, haft, folder, script, files=None):
         self.haft, self.folder, self.port = haft, Path(folder), free_port()
         self.folder.mkdir(parents=True, exist_ok=True)
+        for name, text in (files or {}).items():
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_text(text)
         self.script = self.folder.with_suffix(".script")
         self.script.write_text("".join(json.dumps(line) + "\n" for line in script))
         self.process = None
@@ -54,6 +61,72 @@ class Server:
     @property
     def base(self):
         return f"http://127.0.0.1:{self.port}"
+
+
+class Cutter:
+    """Passes the bytes of connections on to a server, and cuts streams of a session's rows after a random number of them.
+
+    Half of the cuts end the connection, the others reset it. `left` is how many it still makes.
+    """
+
+    FEWEST, MOST = 1, 6_000
+    # A stream on which little comes is cut after so many seconds.
+    LONGEST = 0.4
+
+    def __init__(self, server, cuts, seed):
+        self.server, self.left, self.done, self.random = server, cuts, 0, random.Random(seed)
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.carry, args=(client,), daemon=True).start()
+
+    def carry(self, client):
+        with client, socket.create_connection(("127.0.0.1", self.server.port)) as server, selectors.DefaultSelector() as both:
+            both.register(client, selectors.EVENT_READ, server)
+            both.register(server, selectors.EVENT_READ, client)
+            budget, until = None, None
+            while True:
+                for key, _ in both.select(0.05):
+                    data = self.read(key.fileobj)
+                    if not data:
+                        return
+                    if key.fileobj is client and re.match(rb"GET /api/v1/sessions/[^/ ]+/events", data):
+                        with self.lock:
+                            if self.left > 0:
+                                self.left -= 1
+                                budget, until = self.random.randint(self.FEWEST, self.MOST), time.monotonic() + self.LONGEST
+                    if key.fileobj is server and budget is not None:
+                        data = data[:budget]
+                        budget -= len(data)
+                    try:
+                        key.data.sendall(data)
+                    except OSError:
+                        return
+                if budget == 0 or until is not None and time.monotonic() > until:
+                    with self.lock:
+                        self.done += 1
+                        resets = self.random.random() < 0.5
+                    if resets:
+                        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    return
+
+    @staticmethod
+    def read(it):
+        try:
+            return it.recv(65536)
+        except OSError:
+            return b""
+
+    def close(self):
+        self.listener.close()
 
 
 class Page:

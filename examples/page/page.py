@@ -7,8 +7,10 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from driver import Page, Server, wait_until
+from driver import Cutter, Page, Server, wait_until
+from paint import measure
 from payloads import RUN, file_name, payloads
+from pictures import draw
 
 LONG = "A long answer with `code` and **weight**. " + " ".join(f"word{n}" for n in range(400)) + "\n\n- one\n- two\n\n```rust\nfn main() {}\n```"
 
@@ -16,18 +18,24 @@ LONG = "A long answer with `code` and **weight**. " + " ".join(f"word{n}" for n 
 class Stage:
     """What a part needs: servers and browsers, ended with it."""
 
-    def __init__(self, browser, options):
-        self.browser, self.options = browser, options
-        self.servers, self.pages = [], []
+    def __init__(self, tools, browser, options):
+        self.tools, self.browser, self.options = tools, browser, options
+        self.servers, self.pages, self.ends = [], [], []
 
-    def server(self, name, script):
-        it = Server(self.options.haft, Path(self.options.room) / name, script)
+    def server(self, name, script, files=None):
+        it = Server(self.options.haft, Path(self.options.room) / name, script, files)
         self.servers.append(it)
         return it
 
-    def page(self, server, **options):
-        it = Page(self.browser, server, **options)
+    def page(self, server, browser=None, **options):
+        it = Page(browser or self.browser, server, **options)
         self.pages.append(it)
+        return it
+
+    def launch(self, *arguments):
+        """Starts another browser, with these arguments."""
+        it = launch(self.tools, *arguments)
+        self.ends.append(it.close)
         return it
 
     def end(self):
@@ -35,6 +43,13 @@ class Stage:
             it.context.close()
         for it in self.servers:
             it.stop()
+        for end in self.ends:
+            end()
+        self.servers, self.pages, self.ends = [], [], []
+
+
+def launch(tools, *arguments):
+    return tools.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", *arguments])
 
 
 def signs_in_by_a_code_that_is_good_once(stage):
@@ -108,9 +123,14 @@ def two_browsers_approve_at_once_and_one_wins(stage):
     session = first.new_session("Make a hook.")
     second.go("approvals")
     cards = [first.page.locator(".asks .approval"), second.page.locator(".waiting-list .approval")]
+    cards[1].wait_for()
+    # Also on a page that is made when it is known already.
+    second.go("settings")
+    second.go("approvals")
     for card in cards:
         card.wait_for()
         assert "pre-commit" in card.inner_text(), card.inner_text()
+    assert not second.page.get_by_text("Nothing waits for you.").is_visible()
     # Both press at the same moment: the second request is on its way before the first is answered.
     wrong = first.page.evaluate(
         """async (session) => {
@@ -184,18 +204,111 @@ def shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream
     it.wait_for_end(2)
     wait_until("the last answer is there", lambda: "The end." in it.page.locator(".entry.text").last.inner_text() or it.page.locator(".entry.text").count() >= 3)
     wait_until("the turn is over", lambda: it.page.locator(".stop").is_hidden())
+    assert sum(len(it) for it in check_texts(it, session)) > 500
+    it.check_clean()
+
+
+def check_texts(it, session):
+    """Compares the texts on the screen with the transcript, byte for byte, and returns them."""
     it.page.get_by_role("button", name="Session menu").click()
     it.page.get_by_role("menuitem", name="Show text as it was written").click()
     shown = it.page.locator(".entry.text .prose").evaluate_all("(all) => all.map((it) => it.textContent)")
-    rows = it.api("GET", f"sessions/{session}/rows?limit=10000")["body"]["rows"]
+    rows = it.api("GET", f"sessions/{session}/rows?limit=20000")["body"]["rows"]
     texts = {}
     for row in rows:
         if row["event"]["event"] == "text" and not row.get("agent"):
             said = row["event"]["text"]
             texts[row["item"]] = said if row.get("whole") else texts.get(row["item"], "") + said
     assert shown == list(texts.values()), f"the page has {shown}, the transcript {list(texts.values())}"
-    assert sum(len(it) for it in shown) > 500
-    it.check_clean()
+    return shown
+
+
+def shows_the_transcript_byte_for_byte_through_cut_connections(stage):
+    cuts, watchers = stage.options.cuts, 8
+    words = "Grüße, 漢字 and 🙂, *in* many pieces; `code`. " * 6
+    text = "\n\n".join(f"{words}\n\n- one {n}\n- two" for n in range(20))
+    # The page reconnects after a quarter of a second: so the answers last until the cuts are made.
+    seconds = max(4, cuts / watchers * 0.55)
+    answers = [{"think": words, "say": text, "chunks": 200, "chunk_ms": int(seconds / 5 * 1000 / 400), "calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]} for _ in range(5)]
+    server = stage.server("cuts", [*answers, {"say": "The end."}], {"a.txt": "one\n"})
+    cutter = Cutter(server, cuts, seed=20261128)
+    stage.ends.append(cutter.close)
+    browser = stage.launch(f"--host-resolver-rules=MAP 127.0.0.1:{server.port} 127.0.0.1:{cutter.port}")
+    first = stage.page(server, browser)
+    first.sign_in()
+    session = first.new_session("Go.")
+    pages = [first]
+    # Each has connections of its own: a browser has six to a server.
+    for _ in range(watchers - 1):
+        pages.append(stage.page(server, browser, storage_state=first.context.storage_state()))
+        pages[-1].page.goto(f"{server.base}/#/session/{session}")
+    for it in pages:
+        it.page.locator(".entry.text", has_text="The end.").wait_for(timeout=(seconds + 60) * 1000)
+    assert cutter.left == 0, f"only {cutter.done} of {cuts} connections were cut"
+    # Formatted as one shows them that reads all rows at once; then as they were written.
+    late = stage.page(server, browser, storage_state=first.context.storage_state())
+    late.page.goto(f"{server.base}/#/session/{session}")
+    late.page.locator(".entry.text", has_text="The end.").wait_for()
+    entries = "(all) => all.map((it) => it.textContent)"
+    wanted = late.page.locator(".entry.text .prose").evaluate_all(entries)
+    for it in pages:
+        wait_until("the formatted texts are the same", lambda it=it: it.page.locator(".entry.text .prose").evaluate_all(entries) == wanted)
+        assert it.page.locator(".entry.call:not(.reasoning)").count() == 5
+        assert len(check_texts(it, session)) == 6
+        it.check_clean()
+    print(f"  {cutter.done} connections cut", flush=True)
+
+
+KINDS = ["turn_began", "asked", "reasoning", "text", "writing", "called", "approval_opened", "approval_closed", "question_opened", "answered", "used", "undone"]
+
+
+def shows_the_transcript_after_the_server_was_killed_at_each_kind_of_row(stage):
+    calls = [
+        {"tool": "edit", "arguments": {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]}},
+        {"tool": "shell", "arguments": {"command": "for n in 1 2 3; do echo $n; sleep 0.2; done"}},
+        {"tool": "write", "arguments": {"path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"}},
+        {"tool": "ask_user", "arguments": {"question": "Which one?", "options": ["red", "blue"]}},
+    ]
+    first = {"think": "Slowly, as asked. " * 20, "say": "Grüße, 漢字 and 🙂. " * 30, "chunks": 20, "chunk_ms": 20, "calls": calls}
+    later = [{"say": f"Answer {n}, äöü."} for n in range(9)]
+    for kind in KINDS:
+        server = stage.server(f"killed-{kind}", [first, *later], {"a.txt": "one\ntwo\n", ".git/hooks/other": ""})
+        it = stage.page(server)
+        it.sign_in()
+        # The page's own fold says what it has seen.
+        it.page.evaluate("""async () => {
+            const { Fold } = await import('/assets/fold.js');
+            window.kinds = new Set();
+            const add = Fold.prototype.add;
+            Fold.prototype.add = function (row) { window.kinds.add(row.event.event); add.call(this, row); };
+        }""")
+        session = it.new_session("Go.")
+        act = """(kind) => {
+            if (window.kinds.has(kind)) return true;
+            document.querySelector('.asks .approval .primary')?.click();
+            if (kind !== 'approval_opened') document.querySelector('.asks .question button')?.click();
+            if (kind === 'undone') [...document.querySelectorAll('.entry .diff button:not(:disabled)')].find((it) => it.textContent.trim() === 'Undo')?.click();
+            return false;
+        }"""
+        it.page.wait_for_function(act, arg=kind, polling=20)
+        server.kill()
+        it.page.locator(".connection:not([hidden])").wait_for()
+        server.start()
+        it.page.wait_for_function("() => document.querySelector('.connection').hidden")
+        # A turn that had hardly begun is begun again, and asks again.
+        it.say("Go on.")
+        it.page.wait_for_function("""() => {
+            document.querySelector('.asks .approval .primary')?.click();
+            document.querySelector('.asks .question button')?.click();
+            return document.querySelectorAll('.entry.prompt').length === 2 && document.querySelector('.stop').hidden;
+        }""", polling=50)
+        assert check_texts(it, session), kind
+        first_texts = it.page.locator(".entries").inner_text()
+        late = stage.page(server, storage_state=it.context.storage_state())
+        late.page.goto(f"{server.base}/#/session/{session}")
+        wait_until(f"a late page has the same, {kind}", lambda late=late, text=first_texts: late.page.locator(".entries").inner_text() == text)
+        it.check_clean()
+        stage.end()
 
 
 def fits_320_pixels_and_has_no_violations_of_axe(stage):
@@ -218,6 +331,10 @@ def fits_320_pixels_and_has_no_violations_of_axe(stage):
             it.page.wait_for_load_state("networkidle", timeout=1000) if False else time.sleep(0.15)
             too_wide = it.page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert too_wide <= 0, f"{place or 'list'} is {too_wide} pixels too wide at {width}"
+            beyond = it.page.evaluate("[...document.querySelectorAll('main, main > *, main form, main select, main button, .side')].filter((it) => it.getBoundingClientRect().right > innerWidth + 1 && !it.closest('.diff, pre')).map((it) => it.outerHTML.slice(0, 80))")
+            assert not beyond, f"{place or 'list'} at {width}: beyond the edge: {beyond}"
+            high = it.page.evaluate("document.querySelector('main > header')?.offsetHeight ?? 0")
+            assert high < 100, f"{place or 'list'} at {width}: the head is {high} pixels high"
             if width == 1440 or place in (f"session/{session}", "approvals"):
                 it.axe(source, f"{place or 'list'}, {width}, {theme}")
     it.go(f"session/{session}")
@@ -350,7 +467,8 @@ def keeps_little_of_a_long_session_in_the_page(stage):
 PARTS = [
     signs_in_by_a_code_that_is_good_once, streams_an_answer_and_shows_its_calls, undoes_a_change_from_its_diff_and_redoes_it,
     two_browsers_approve_at_once_and_one_wins, answers_a_question_by_its_form, uploads_by_button_drop_and_paste,
-    shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream, keeps_little_of_a_long_session_in_the_page,
+    shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream, shows_the_transcript_byte_for_byte_through_cut_connections,
+    shows_the_transcript_after_the_server_was_killed_at_each_kind_of_row, keeps_little_of_a_long_session_in_the_page,
     fits_320_pixels_and_has_no_violations_of_axe, runs_no_text_of_a_model_a_tool_or_a_name,
 ]
 
@@ -359,15 +477,18 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ("haft", "axe", "room"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--measure", action="store_true", help="print times of the page, and check nothing")
+    parser.add_argument("--pictures", metavar="FOLDER", help="draw the pictures of docs/, and check nothing")
+    parser.add_argument("--cuts", type=int, default=100, help="connections that are cut")
     parser.add_argument("parts", nargs="*")
     options = parser.parse_args()
     failed = 0
     with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"])
-        for part in PARTS:
+        browser = launch(tools)
+        for part in [measure] if options.measure else [draw] if options.pictures else PARTS:
             if options.parts and not any(it in part.__name__ for it in options.parts):
                 continue
-            began, stage = time.monotonic(), Stage(browser, options)
+            began, stage = time.monotonic(), Stage(tools, browser, options)
             try:
                 part(stage)
                 said = "passed"

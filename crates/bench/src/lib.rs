@@ -9,6 +9,7 @@ pub mod haystack;
 pub mod layers;
 pub mod processes;
 pub mod promise;
+pub mod serve_load;
 pub mod speed;
 pub mod terminal_svg;
 mod tool_file;

@@ -1,4 +1,4 @@
-//! The Agent Client Protocol (ACP), version 1, over stdio: an editor drives an agent.
+//! The Agent Client Protocol (ACP), version 1, over stdio or messages: an editor drives an agent.
 //!
 //! The types are those of the crate `agent-client-protocol-schema`; the framing is this crate's own, as for MCP: a malformed
 //! line is answered and does not end the connection, and only the protocol writes to standard output. What the agent is,
@@ -8,6 +8,7 @@ mod backend;
 mod dispatch;
 mod editor;
 mod incoming;
+mod messages;
 mod wire;
 
 use std::{
@@ -22,6 +23,7 @@ use tokio::time::timeout;
 pub use agent_client_protocol_schema::{self as schema, v1};
 pub use backend::{AcpBackend, Described, Reply};
 pub use editor::Editor;
+pub use messages::{MessageChannel, MessageReader, MessageWriter, by_messages};
 
 use crate::stdio;
 

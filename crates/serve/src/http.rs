@@ -3,6 +3,7 @@
 mod admission;
 pub(crate) mod bodies;
 pub(crate) mod connections;
+pub(crate) mod endpoint;
 mod events;
 pub(crate) mod listener;
 pub(crate) mod names;
@@ -21,15 +22,13 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{backend::Backend, hooks::Hooks, mcp::About};
+use endpoint::{Endpoints, Mounted, endpoint};
 use listener::accept;
 use server::Server;
 pub use tokens::Principal;
 
-/// Time for calls to finish by themselves when the server ends.
+/// Time for answers to be sent when the server ends.
 const FINISH: Duration = Duration::from_millis(500);
-
-/// Time for calls, and the jobs of their sessions, to end after they were cancelled.
-const STOP: Duration = Duration::from_millis(2500);
 
 /// Interval at which idle sessions are ended, and after which a server at rest returns free memory.
 const ROUND: Duration = Duration::from_secs(5);
@@ -106,29 +105,28 @@ pub async fn http<H: Backend>(
     let listener = TcpListener::from_std(listener)?;
     let address = listener.local_addr()?;
     let idle = settings.idle;
-    let server = Arc::new(Server::new(&settings, about, address.port(), Box::new(open)));
+    let of_endpoint = Endpoints { sessions: settings.sessions, one_session: settings.one_session };
+    let endpoint = endpoint(of_endpoint, about, open);
+    let server = Arc::new(Server::new(&settings, address.port(), endpoint.clone()));
     let tasks = TaskTracker::new();
     tokio::select! {
         never = accept(&listener, &server, &tasks) => match never {},
-        never = rounds(&server, idle) => match never {},
+        never = rounds(&server, &*endpoint, idle) => match never {},
         () = stop.cancelled() => {}
     }
     drop(listener);
     tasks.close();
     server.close();
-    let _ = timeout(FINISH, server.quiet()).await;
-    if timeout(STOP, server.end()).await.is_err() {
-        tracing::warn!("calls did not stop in time; leaving them");
-    }
+    endpoint.finish().await;
     let _ = timeout(FINISH, tasks.wait()).await;
     Ok(())
 }
 
-async fn rounds<H: Backend>(server: &Server<H>, idle: Duration) -> std::convert::Infallible {
+async fn rounds(server: &Server, endpoint: &dyn Mounted, idle: Duration) -> std::convert::Infallible {
     let (mut before, mut returned) = (0, 0);
     loop {
         sleep(ROUND.min(idle)).await;
-        server.end_idle(idle).await;
+        endpoint.end_idle(idle).await;
         // After a busy time, once there is a round without a request.
         let requests = server.requests();
         if requests == before && requests != returned {

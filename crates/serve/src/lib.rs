@@ -32,6 +32,7 @@ pub mod gate {
     pub use crate::http::{
         bodies::{BodyPermits, Guarded},
         connections::Connection,
+        endpoint::{Admitted, Endpoints, Mounted, endpoint},
         listener::{Answers, accept},
         names::{Names, bearer},
         replies::Reply,

@@ -39,6 +39,6 @@ pub use opener::{After, Begin, Command, Opened, Opener};
 pub use operation::{Attachment, Operation, Prompt, Report};
 pub use owner::{Began, Owner, Pending, Prepared, RunningTurn, State, Turn, Work};
 pub use records::Records;
-pub use sessions::{Attending, Handle, Sessions};
+pub use sessions::{Attending, Guard, Handle, Sessions};
 pub use unfinished::lines;
 pub use watcher::Watcher;

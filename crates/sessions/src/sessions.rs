@@ -33,7 +33,7 @@ use crate::{
     server, socket,
     watcher::{Feed, Watcher},
 };
-pub use handle::{Attending, Handle};
+pub use handle::{Attending, Guard, Handle};
 
 /// How often operations are looked for that came as rows.
 const LOOK: Duration = Duration::from_millis(250);

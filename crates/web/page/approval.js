@@ -91,13 +91,15 @@ export function approvalCard(it, where, onSettled) {
       void decide(decision);
     }
   };
+  // An effect that is only what is asked about is not shown twice.
+  const effects = it.effects.filter((one) => one.slice(one.indexOf(' ') + 1) !== it.about);
   const titleId = `ask-${where.session}-${it.id}`;
   return h('section', { class: 'ask approval', 'aria-labelledby': titleId, tabindex: -1, onkeydown: keys },
     h('h2', { id: titleId }, question(it)),
     where.title !== undefined && h('p', { class: 'muted small' }, 'in ', h('a', { href: `#/session/${encodeURIComponent(where.session)}` }, where.title || 'a session without words')),
     it.about && h('pre', { class: 'about', tabindex: 0, role: 'group', 'aria-label': 'What is asked about' }, it.about),
     h('p', null, sentence(it.says)),
-    it.effects.length > 0 && h('ul', { class: 'effects' }, it.effects.map((one) => h('li', null, effectLine(one)))),
+    effects.length > 0 && h('ul', { class: 'effects' }, effects.map((one) => h('li', null, effectLine(one)))),
     (it.changes ?? []).map((one) => changeView(one, { most: 200 })),
     h('details', null, h('summary', null, `All arguments of ${it.tool}`), argumentsView(parsed(it.arguments))),
     offers.length > 0 && h('details', null, h('summary', null, 'What a longer permission allows'), h('ul', { class: 'effects' }, offers.map((one) => h('li', null, effectLine(one, true))))),

@@ -69,6 +69,8 @@ export class AgentState {
 export class Fold {
   constructor() {
     this.head = 0;
+    /** The place of the row that is taken: a piece of a text has that of the text's first, also where it stands for all of them. */
+    this.place = 0;
     this.title = '';
     this.archived = false;
     this.model = '';
@@ -122,7 +124,7 @@ export class Fold {
     this.agents.set(path, made);
     const cut = path.lastIndexOf('/');
     const above = this.agent(cut < 0 ? '' : path.slice(0, cut));
-    made.shown = this.push(above, { kind: 'agent', text: path.slice(cut + 1), seq: this.head, at: Date.now(), agent: made });
+    made.shown = this.push(above, { kind: 'agent', text: path.slice(cut + 1), seq: this.place, at: Date.now(), agent: made });
     return made;
   }
 
@@ -133,6 +135,7 @@ export class Fold {
   add(row) {
     if (row.seq <= this.head) return;
     this.head = row.seq;
+    this.place = row.item ?? row.seq;
     const agent = this.agent(row.agent ?? '');
     if (agent.path) this.touch(agent);
     if (!this.stream(agent, row, row.event)) this.stand(agent, row, row.event);
@@ -180,7 +183,7 @@ export class Fold {
     const item = row.item ?? row.seq;
     let entry = agent.texts.get(item);
     if (!entry) {
-      entry = this.push(agent, { kind, text: '', seq: row.seq, at: row.at, item, blocks: [], kept: 0 });
+      entry = this.push(agent, { kind, text: '', seq: this.place, at: row.at, item, blocks: [], kept: 0 });
       agent.texts.set(item, entry);
     }
     entry.text = row.whole ? text : entry.text + text;
@@ -358,6 +361,13 @@ export class Fold {
     entry.call.state = 'running';
     entry.call.arguments = event.arguments;
     entry.call.begun = row.at;
+    // Whoever comes later has not seen it being written: its place is where it was called.
+    entry.seq = row.seq;
+    if (agent.entries.at(-1) !== entry) {
+      agent.entries.splice(agent.entries.indexOf(entry), 1);
+      agent.entries.push(entry);
+      if (!agent.path) this.shape += 1;
+    }
     this.mark(entry);
     if (!agent.path) this.doing = `running ${event.tool}`;
   }
@@ -469,7 +479,7 @@ export class Fold {
     const known = agent.calls.get(call);
     if (known) return known;
     const entry = this.push(agent, {
-      kind: 'call', text: tool, seq: row.seq, at: row.at,
+      kind: 'call', text: tool, seq: this.place, at: row.at,
       call: { call, tool, state: 'writing', bytes: 0, arguments: null, progress: '', answer: null, begun: row.at, byPerson: false },
     });
     agent.calls.set(call, entry);
@@ -483,7 +493,9 @@ export class Fold {
    */
   push(agent, entry) {
     const made = { ...entry, id: `${agent.path}#${entry.seq}${entry.kind === 'agent' ? `a${this.agents.size}` : ''}`, version: 0 };
-    agent.entries.push(made);
+    let at = agent.entries.length;
+    while (at > 0 && (agent.entries[at - 1]?.seq ?? 0) > made.seq) at -= 1;
+    agent.entries.splice(at, 0, made);
     if (agent.path) this.touch(agent);
     else this.shape += 1;
     this.changed.add(made);

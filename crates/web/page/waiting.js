@@ -34,7 +34,7 @@ export function waitingPage() {
       cards.set(key, node);
       list.append(node);
     }
-    nothing.hidden = [...cards.values()].some((it) => it.isConnected);
+    nothing.hidden = list.childNodes.length > 0;
   };
   const settled = (/** @type {string} */ key) => {
     cards.get(key)?.remove();

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serve::{Principal, gate::whose};
 pub(crate) use store::now_ms;
 
-use crate::role::Role;
+use crate::{once::of_another, role::Role};
 
 /// How long a one-use code can be used.
 const CODE: Duration = Duration::from_secs(600);
@@ -42,7 +42,21 @@ pub(crate) struct Who {
     pub(crate) role: Role,
     /// Signed in by a cookie, which a browser sends by itself.
     pub(crate) by_cookie: bool,
+    /// The hash of the token or of the cookie; empty for nobody.
+    pub(crate) hash: String,
 }
+
+impl Who {
+    /// Returns the name under which the sessions of other protocols are this token's or sign-in's alone.
+    pub(crate) fn principal(&self) -> String {
+        let kind = if self.by_cookie { BY_COOKIE } else { BY_TOKEN };
+        format!("{kind}{}", self.hash)
+    }
+}
+
+/// How the [principal](Who::principal) of a token, and that of a sign-in, begins.
+const BY_TOKEN: &str = "token-";
+const BY_COOKIE: &str = "sign-in-";
 
 /// A token of the token file.
 #[derive(Clone)]
@@ -97,6 +111,25 @@ pub(crate) struct Key {
     token: Option<String>,
 }
 
+/// A sign-in, as the owner sees it.
+pub(crate) struct SignedIn {
+    /// The beginning of the hash of its cookie.
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) made_ms: u64,
+    pub(crate) until_ms: u64,
+    /// Whether it was by a token, and not by a one-use code.
+    pub(crate) by_token: bool,
+}
+
+/// The length of the id of a sign-in, in hexadecimal digits.
+const ID: usize = 16;
+
+fn id_of(hash: &str) -> String {
+    hash.chars().take(ID).collect()
+}
+
 /// A part of a session that whoever has the address may read.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Share {
@@ -108,6 +141,9 @@ pub(crate) struct Share {
     pub(crate) to: u64,
     pub(crate) expires_ms: u64,
     pub(crate) by: String,
+    /// The idempotency key of the request that made it, and the request: their hashes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) once: Option<(String, String)>,
 }
 
 /// Returns the hash under which a secret is known.
@@ -172,7 +208,7 @@ impl Access {
     fn sign_in(&self, name: String, role: Role, token: Option<String>) -> Result<(Who, String), Fault> {
         let cookie = secret()?;
         let (hash, made_ms, until_ms) = (hash_of(&cookie), now_ms(), after(SIGN_IN));
-        let key = Key { name: name.clone(), role, hash, made_ms, until_ms, token };
+        let key = Key { name: name.clone(), role, hash: hash.clone(), made_ms, until_ms, token };
         self.change(|kept| {
             // A code may be made out to the name of a token.
             let is_alike = |it: &Key| it.name == key.name && it.token == key.token;
@@ -186,7 +222,7 @@ impl Access {
             kept.sign_ins.push(key);
             Ok(())
         })?;
-        Ok((Who { name, role, by_cookie: true }, cookie))
+        Ok((Who { name, role, by_cookie: true, hash }, cookie))
     }
 
     /// Ends a sign-in.
@@ -203,27 +239,82 @@ impl Access {
         let principals: Vec<Principal> = self.of_file.iter().map(|it| it.principal.clone()).collect();
         if let Some(found) = whose(&principals, token).and_then(|at| self.of_file.get(at)) {
             let name = found.principal.name().to_owned();
-            return Some(Who { name, role: found.role, by_cookie: false });
+            return Some(Who { name, role: found.role, by_cookie: false, hash: found.hash.clone() });
         }
-        let hash = hash_of(std::str::from_utf8(token).ok()?);
-        let find = |kept: &SavedAccess| kept.tokens.iter().find(|it| it.hash == hash).cloned();
-        let key = self.find(find)?;
-        Some(Who { name: key.name, role: key.role, by_cookie: false })
+        self.of_made_token(&hash_of(std::str::from_utf8(token).ok()?))
+    }
+
+    /// Returns whose token that was made here has this hash.
+    fn of_made_token(&self, hash: &str) -> Option<Who> {
+        let key = self.find(|kept| kept.tokens.iter().find(|it| it.hash == hash).cloned())?;
+        Some(Who { name: key.name, role: key.role, by_cookie: false, hash: key.hash })
     }
 
     /// Returns who is signed in by this cookie.
     pub(crate) fn of_cookie(&self, cookie: &str) -> Option<Who> {
-        let (hash, now) = (hash_of(cookie), now_ms());
+        self.of_sign_in(&hash_of(cookie))
+    }
+
+    /// Returns whose sign-in has this hash.
+    fn of_sign_in(&self, hash: &str) -> Option<Who> {
+        let now = now_ms();
+        let find = |it: &Key| it.hash == hash && it.until_ms > now;
         let key = self.find(|kept| {
-            let key = kept.sign_ins.iter().find(|it| it.hash == hash && it.until_ms > now)?;
-            // A sign-in by a token that was revoked since is none.
-            let stands = key.token.as_ref().is_none_or(|token| {
-                kept.tokens.iter().any(|it| it.hash == *token && it.role == key.role)
-                    || self.of_file.iter().any(|it| it.hash == *token && it.role == key.role)
-            });
-            stands.then(|| key.clone())
+            let key = kept.sign_ins.iter().find(|it| find(it))?;
+            self.stands(kept, key).then(|| key.clone())
         })?;
-        Some(Who { name: key.name, role: key.role, by_cookie: true })
+        Some(Who { name: key.name, role: key.role, by_cookie: true, hash: key.hash })
+    }
+
+    /// Returns whether the token of a sign-in was not revoked since.
+    fn stands(&self, kept: &SavedAccess, key: &Key) -> bool {
+        key.token.as_ref().is_none_or(|token| {
+            kept.tokens.iter().any(|it| it.hash == *token && it.role == key.role)
+                || self.of_file.iter().any(|it| it.hash == *token && it.role == key.role)
+        })
+    }
+
+    /// Returns who a [principal](Who::principal) is; `None` once its access has ended.
+    pub(crate) fn of_principal(&self, principal: &str) -> Option<Who> {
+        if let Some(hash) = principal.strip_prefix(BY_COOKIE) {
+            return self.of_sign_in(hash);
+        }
+        let hash = principal.strip_prefix(BY_TOKEN)?;
+        if let Some(found) = self.of_file.iter().find(|it| it.hash == hash) {
+            let name = found.principal.name().to_owned();
+            return Some(Who { name, role: found.role, by_cookie: false, hash: hash.to_owned() });
+        }
+        self.of_made_token(hash)
+    }
+
+    /// The sign-ins that stand, oldest first.
+    pub(crate) fn sign_ins(&self) -> Vec<SignedIn> {
+        let _ = self.reread();
+        let now = now_ms();
+        let kept = self.kept.lock();
+        let standing = kept.0.sign_ins.iter().filter(|it| it.until_ms > now && self.stands(&kept.0, it));
+        standing
+            .map(|it| SignedIn {
+                id: id_of(&it.hash),
+                name: it.name.clone(),
+                role: it.role,
+                made_ms: it.made_ms,
+                until_ms: it.until_ms,
+                by_token: it.token.is_some(),
+            })
+            .collect()
+    }
+
+    /// Ends the sign-in of this id.
+    pub(crate) fn end_sign_in(&self, id: &str) -> Result<(), Fault> {
+        self.change(|kept| {
+            let before = kept.sign_ins.len();
+            kept.sign_ins.retain(|it| id_of(&it.hash) != id);
+            if kept.sign_ins.len() == before {
+                return Err(Fault::not_found(format!("there is no sign-in `{id}`")));
+            }
+            Ok(())
+        })
     }
 
     /// The tokens that were made here, and those of the token file: name, role and when it was made.
@@ -282,12 +373,23 @@ impl Access {
         self.kept.lock().0.shares.iter().filter(|it| it.expires_ms > now).cloned().collect()
     }
 
-    /// Keeps a share.
-    pub(crate) fn add_share(&self, share: Share) -> Result<(), Fault> {
+    /// Keeps a share. Gives it, or the one that the same request made before.
+    pub(crate) fn add_share(&self, share: Share) -> Result<Share, Fault> {
+        let mut made = share.clone();
         self.change(|kept| {
             // One that expired long ago is unknown: its address says `expired` until then.
             let long_ago = now_ms().saturating_sub(u64::try_from(SIGN_IN.as_millis()).unwrap_or(0));
             kept.shares.retain(|it| it.expires_ms > long_ago);
+            if let Some((key, request)) = &share.once
+                && let Some(before) =
+                    kept.shares.iter().find(|it| it.once.as_ref().is_some_and(|it| it.0 == *key))
+            {
+                if before.once.as_ref().is_some_and(|it| it.1 != *request) {
+                    return Err(of_another());
+                }
+                made = before.clone();
+                return Ok(());
+            }
             if kept.shares.len() >= MOST {
                 return Err(
                     Fault::new(Kind::TooBig, format!("there are {MOST} shares already")).next("Revoke some.")
@@ -295,7 +397,8 @@ impl Access {
             }
             kept.shares.push(share);
             Ok(())
-        })
+        })?;
+        Ok(made)
     }
 
     /// Revokes a share.

@@ -6,13 +6,15 @@ use bytes::Bytes;
 use http::{HeaderName, header, request::Parts};
 use hyper::body::Incoming;
 use kit::Fault;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
+use serve::gate::{Connection, Pace};
 use sessions::Handle;
 use tokio::time::sleep;
 
 use crate::{
-    access::{Who, secret},
+    access::{Who, hash_of, secret},
     answer::Answer,
+    once::GivenKey,
     problem::Problem,
     shared::Shared,
     workspaces::Workspace,
@@ -38,6 +40,15 @@ pub(crate) struct Call {
     pub(crate) query: HashMap<String, String>,
     /// The address by which the server was asked: `http://127.0.0.1:8723`.
     pub(crate) address: String,
+    pub(crate) link: Link,
+}
+
+/// The connection of a request, which is held as long as it is used after the answer.
+#[derive(Clone)]
+pub(crate) struct Link {
+    /// Its place among the server's connections.
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) pace: Arc<Pace>,
 }
 
 /// The access by which a stream goes on.
@@ -131,7 +142,7 @@ impl Call {
     /// Attaches to the session that the path names first.
     pub(crate) async fn handle(&self) -> Result<(Arc<Workspace>, Handle), Problem> {
         let workspace = self.workspace().await?;
-        let handle = workspace.attach(self.name(0), &self.who.name).await?;
+        let handle = workspace.attach(self.name(0), &self.who).await?;
         Ok((workspace, handle))
     }
 
@@ -141,6 +152,15 @@ impl Call {
             Some(key) => Ok(key.to_owned()),
             None => secret().map(|it| it.chars().take(32).collect()),
         }
+    }
+
+    /// Returns the idempotency key of the request with the hash of the request, if it has a key.
+    pub(crate) fn once(&self, request: &impl Serialize) -> Result<Option<GivenKey>, Problem> {
+        let Some(key) = self.given_key()? else { return Ok(None) };
+        let of = format!("{}\n{}\n{key}", self.head.uri.path(), self.who.name);
+        let query = self.head.uri.query().unwrap_or_default();
+        let request = serde_json::to_string(request).map_err(|error| Problem::bad(error.to_string()))?;
+        Ok(Some(GivenKey { key: hash_of(&of), request: hash_of(&format!("{query}\n{request}")) }))
     }
 
     /// Returns the idempotency key of the request, if it has one.

@@ -62,7 +62,7 @@ impl Counts {
         let statuses: Vec<_> = statuses.collect();
         about("haft_http_responses_total", "counter", "Answers so far, by their status.", &statuses);
         let streams = self.streams.load(Ordering::Relaxed);
-        about("haft_event_streams", "gauge", "Open streams of events.", &plain(streams));
+        about("haft_event_streams", "gauge", "Open streams of events, and open WebSockets.", &plain(streams));
         let sessions =
             sessions.iter().map(|(state, count)| (format!("{{state=\"{state}\"}}"), *count as u64));
         let sessions: Vec<_> = sessions.collect();

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sessions::Operation;
 
 /// The rights of whoever signs in or has a token. They are in order: each includes the ones before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +29,25 @@ impl Role {
             Self::Say => "say",
             Self::Approve => "approve",
             Self::Own => "own",
+        }
+    }
+
+    /// Returns the role that an operation on a session needs, by whichever protocol it comes.
+    pub fn needed(operation: &Operation) -> Self {
+        match operation {
+            Operation::Report(_) => Self::View,
+            Operation::Prompt(_)
+            | Operation::Cancel { .. }
+            | Operation::Answer { .. }
+            | Operation::Fork { .. }
+            | Operation::Rewind { .. }
+            | Operation::Rename { .. }
+            | Operation::Archive { .. }
+            | Operation::Model { .. }
+            | Operation::Profile { .. }
+            | Operation::Compact { .. } => Self::Say,
+            Operation::Approve { .. } | Operation::Undo { .. } | Operation::Command { .. } => Self::Approve,
+            Operation::Close => Self::Own,
         }
     }
 

@@ -30,12 +30,15 @@ macro_rules! routes {
 const WORKSPACE: (&str, &str) =
     ("workspace", "The id of the workspace, where several have a session of this name.");
 
+const PROGRAM: (&str, &str) =
+    ("workspace", "The name or the id of the workspace; needed where there are several.");
+
 /// Returns the table.
 pub(crate) fn table() -> Vec<Route> {
     use Role::{Approve, Own, Say, View};
     use api::{
-        changes, decisions, files, groups, jobs, openai, outputs, people, responses, sessions, shares,
-        triggers,
+        acp, changes, decisions, files, groups, jobs, mcp, openai, outputs, people, responses, sessions,
+        shared_files, shares, triggers,
     };
     routes! {
         GET "/healthz" None, "The server answers.", &[], -, people::health;
@@ -49,6 +52,8 @@ pub(crate) fn table() -> Vec<Route> {
         GET "/api/v1/tokens" Some(Own), "The tokens, without what is secret.", &[], -, people::tokens;
         POST "/api/v1/tokens" Some(Own), "Makes a token, which is shown once.", &[], [people::NewToken], people::new_token;
         DELETE "/api/v1/tokens/{token}" Some(Own), "Revokes a token, and the sign-ins by it.", &[], -, people::revoke_token;
+        GET "/api/v1/sign-ins" Some(Own), "The sign-ins that stand.", &[], -, people::sign_ins;
+        DELETE "/api/v1/sign-ins/{sign_in}" Some(Own), "Ends a sign-in, and its streams.", &[], -, people::end_sign_in;
         GET "/api/v1/grants" Some(View), "Standing permissions.", &[], -, people::grants;
         DELETE "/api/v1/grants/{grant}" Some(Own), "Revokes a standing permission.", &[WORKSPACE], -, people::revoke_grant;
         GET "/api/v1/sessions" Some(View), "Lists or searches sessions of all workspaces.",
@@ -84,11 +89,13 @@ pub(crate) fn table() -> Vec<Route> {
         POST "/api/v1/sessions/{session}/uploads" Some(Say), "Keeps a file for a prompt: its bytes, or a form.", &[("name", "The name of the file."), WORKSPACE], -, outputs::upload;
         GET "/api/v1/files" Some(Say), "A folder of the workspace.", &[("path", "The folder; none is the workspace."), WORKSPACE], -, files::list;
         GET "/api/v1/files/raw" Some(Say), "The bytes of a file.", &[("path", "The file."), ("download", "`1`: as an attachment."), WORKSPACE], -, files::raw;
+        GET "/files/{session}/{file}" Some(View), "A file that a session gave to the person, for a day.", &[("download", "`1`: as an attachment."), WORKSPACE], -, shared_files::get;
         GET "/api/v1/shares" Some(Say), "The shares that have not expired.", &[], -, shares::list;
         POST "/api/v1/shares" Some(Own), "Shares a part of a session, to read.", &[WORKSPACE], [shares::NewShare], shares::create;
         DELETE "/api/v1/shares/{share}" Some(Own), "Revokes a share.", &[], -, shares::delete;
         GET "/api/v1/shared/{share}" None, "The rows of a share, masked.", &[], -, shares::read;
         GET "/api/v1/shared/{share}/outputs/{handle}" None, "A picture of a share.", &[], -, shares::output;
+        GET "/api/v1/shared/{share}/files/{file}" None, "A file that a call in a share gave to the person, for a day.", &[("download", "`1`: as an attachment.")], -, shares::file;
         GET "/api/v1/triggers" Some(View), "The triggers of all sessions.", &[], -, triggers::list;
         GET "/api/v1/sessions/{session}/triggers/{trigger}" Some(View), "A trigger with its history.", &[WORKSPACE], -, triggers::get;
         POST "/api/v1/sessions/{session}/triggers/{trigger}/{action}" Some(Approve), "Pauses, resumes or fires a trigger: `pause`, `resume`, `fire`.", &[WORKSPACE], -, triggers::act;
@@ -96,6 +103,10 @@ pub(crate) fn table() -> Vec<Route> {
         GET "/api/v1/groups" Some(View), "The groups of agents.", &[], -, groups::list;
         GET "/api/v1/groups/{group}" Some(View), "A group: its agents, who is connected with whom, and its events.", &[("after", "The number of the last event that is known."), WORKSPACE], -, groups::get;
         POST "/api/v1/groups/{group}/{action}" Some(Approve), "Pauses, resumes or stops a group or one of its agents: `pause`, `resume`, `stop`.", &[WORKSPACE], [groups::Act], groups::act;
+        GET "/mcp" Some(Approve), "MCP over streamable HTTP: the stream of a session.", &[PROGRAM], -, mcp::mcp;
+        POST "/mcp" Some(Approve), "MCP over streamable HTTP: a message. Tools run for whoever may approve calls.", &[PROGRAM], -, mcp::mcp;
+        DELETE "/mcp" Some(Approve), "MCP over streamable HTTP: ends a session.", &[PROGRAM], -, mcp::mcp;
+        GET "/acp" Some(Say), "The Agent Client Protocol, by WebSocket: a JSON-RPC message in each text message.", &[], -, acp::connect;
         GET "/v1/models" Some(View), "OpenAI's API: each profile is a model.", &[], -, openai::models;
         POST "/v1/chat/completions" Some(Say), "OpenAI's API: a turn, in the session that this conversation is.", &[], [openai::Chat], openai::chat;
         POST "/v1/responses" Some(Say), "OpenAI's API: a turn, in the session of `previous_response_id` or a new one.", &[], [responses::Asked], responses::respond;
@@ -127,6 +138,7 @@ mod tests {
             "/api/v1/sign-in",
             "/api/v1/shared/{share}",
             "/api/v1/shared/{share}/outputs/{handle}",
+            "/api/v1/shared/{share}/files/{file}",
             "/",
             "/s/{share}",
         ];

@@ -1,24 +1,29 @@
 //! The server: lets requests in, finds the route of each, and checks its role.
 
 use std::{
-    io, net::TcpListener as StdListener, panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration,
+    convert::Infallible, io, net::TcpListener as StdListener, panic::AssertUnwindSafe, path::PathBuf,
+    sync::Arc, time::Duration,
 };
 
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, future::join_all};
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use kit::{Fault, Kind};
 use serve::gate::{Answers, Connection, Guarded, Names, Pace, accept};
-use tokio::{net::TcpListener, time::timeout};
+use tokio::{
+    net::TcpListener,
+    time::{sleep, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     access::{Access, FileToken, Who},
     answer::Answer,
     assets,
-    call::{Call, fields},
+    call::{Call, Link, fields},
     openapi,
     problem::Problem,
+    protocols::Protocols,
     role::Role,
     route::{Route, matches},
     routes::table,
@@ -28,6 +33,18 @@ use crate::{
 
 /// Time for answers to be sent when the server ends.
 const FINISH: Duration = Duration::from_millis(500);
+
+/// The interval between looks whether the principals of MCP still have access.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Time after which an MCP session without a client ends.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// Time for closing WebSockets, and for the requests of their clients to end.
+const SOCKETS: Duration = Duration::from_secs(3);
+
+/// The paths of other protocols.
+const PROTOCOLS: [&str; 2] = ["/mcp", "/acp"];
 
 /// The settings of a server.
 pub struct Settings {
@@ -39,6 +56,8 @@ pub struct Settings {
     pub folder: PathBuf,
     /// The version of the program.
     pub version: String,
+    /// MCP and ACP, as the program speaks them.
+    pub protocols: Arc<dyn Protocols>,
 }
 
 /// A server before it serves.
@@ -64,11 +83,12 @@ impl Server {
             |error: io::Error| Fault::new(Kind::Unavailable, format!("the socket can't be used: {error}"));
         let address = listener.local_addr().map_err(broken)?;
         listener.set_nonblocking(true).map_err(broken)?;
-        let Settings { public, tokens, folder, version } = settings;
+        let Settings { public, tokens, folder, version, protocols } = settings;
         let workspaces = Workspaces(workspaces.into_iter().map(Arc::new).collect());
         let access = Access::new(folder, tokens)?;
         let table = table();
-        let shared = Shared::new(access, workspaces, version, address, !public.is_empty());
+        let is_private = address.ip().is_loopback() && public.is_empty();
+        let shared = Shared::new(access, workspaces, protocols, version, address, is_private);
         // It is new, so nobody has set it before.
         let _ = shared.described.set(openapi::describe(&table, &shared.version));
         let names = Names::new(&public, &[], address.port());
@@ -100,22 +120,45 @@ impl Server {
         let tasks = TaskTracker::new();
         tokio::select! {
             never = accept(&listener, &server, &tasks) => match never {},
+            never = dismiss_revoked(&server.shared) => match never {},
             () = stop.cancelled() => {}
         }
         drop(listener);
         tasks.close();
-        server.shared.closing.cancel();
+        let shared = &server.shared;
+        shared.closing.cancel();
+        shared.sockets.close();
+        join_all(shared.protocols.open_mcp().iter().map(|it| it.finish())).await;
         let _ = timeout(FINISH, tasks.wait()).await;
+        let _ = timeout(SOCKETS, shared.sockets.wait()).await;
         Ok(())
     }
 }
 
+/// Ends the MCP sessions of principals whose access has ended, and those that nobody uses.
+async fn dismiss_revoked(shared: &Shared) -> Infallible {
+    loop {
+        sleep(LOOK).await;
+        for endpoint in shared.protocols.open_mcp() {
+            for principal in endpoint.principals() {
+                if shared.access.of_principal(&principal).is_none_or(|it| it.role < Role::Approve) {
+                    tracing::info!("ending the MCP sessions of an access that has ended");
+                    endpoint.dismiss(&principal).await;
+                }
+            }
+            endpoint.end_idle(IDLE).await;
+        }
+    }
+}
+
 /// Marks the connection as idle once an answer is sent.
-struct Idle(Arc<Pace>);
+struct Idle(Option<Arc<Pace>>);
 
 impl Drop for Idle {
     fn drop(&mut self) {
-        self.0.idle();
+        if let Some(pace) = &self.0 {
+            pace.idle();
+        }
     }
 }
 
@@ -125,17 +168,21 @@ impl Answers for Front {
     async fn answer(
         &self,
         request: Request<Incoming>,
-        connection: &Connection,
+        connection: &Arc<Connection>,
         pace: &Arc<Pace>,
     ) -> Response<Self::Body> {
         pace.busy();
         self.shared.counts.request();
-        let idle = Idle(pace.clone());
+        let mut idle = Idle(Some(pace.clone()));
         let (head, body) = request.into_parts();
         // Two servers may disagree on the end of such a body, so nothing after it is read.
         let is_chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
         // A panic here must not end the connection.
-        let answering = AssertUnwindSafe(self.let_in(head, body, connection));
+        let answering = AssertUnwindSafe(self.let_in(
+            head,
+            body,
+            Link { connection: connection.clone(), pace: pace.clone() },
+        ));
         let answer = answering.catch_unwind().await.unwrap_or_else(|_| {
             tracing::error!("the answer to a request panicked");
             Problem::new(
@@ -146,6 +193,10 @@ impl Answers for Front {
             .answer()
         });
         let mut reply = answer.0;
+        if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
+            // It goes on as another protocol, which has its own times.
+            idle.0 = None;
+        }
         self.shared.counts.status(reply.status());
         let is_bad = reply.status() == StatusCode::BAD_REQUEST;
         if is_chunked || is_bad || self.shared.closing.is_cancelled() {
@@ -180,7 +231,7 @@ fn protect(headers: &mut http::HeaderMap) {
 
 impl Front {
     /// Checks the head of a request, and has its route answer.
-    async fn let_in(&self, head: Parts, body: Incoming, connection: &Connection) -> Answer {
+    async fn let_in(&self, head: Parts, body: Incoming, link: Link) -> Answer {
         let address = match self.names.check(&head) {
             Ok(address) => address,
             Err(reply) => {
@@ -196,16 +247,21 @@ impl Front {
                 return Problem::new(reply.status(), "denied", what).answer();
             }
         };
-        let is_openai = head.uri.path().starts_with("/v1/");
-        let routed = self.routed(head, body, connection, address).await;
-        routed.unwrap_or_else(|it| if is_openai { it.answer_of_openai() } else { it.answer() })
+        let path = head.uri.path();
+        let (is_openai, is_protocol) = (path.starts_with("/v1/"), PROTOCOLS.contains(&path));
+        let routed = self.routed(head, body, link, address).await;
+        routed.unwrap_or_else(|it| match it.status {
+            _ if is_openai => it.answer_of_openai(),
+            StatusCode::UNAUTHORIZED if is_protocol => it.answer().header(header::WWW_AUTHENTICATE, "Bearer"),
+            _ => it.answer(),
+        })
     }
 
     async fn routed(
         &self,
         head: Parts,
         body: Incoming,
-        connection: &Connection,
+        link: Link,
         address: String,
     ) -> Result<Answer, Problem> {
         let query = fields(head.uri.query().unwrap_or_default());
@@ -216,8 +272,7 @@ impl Front {
             return Err(Problem::bad(what).next("Send `Authorization: Bearer TOKEN`, or sign in."));
         }
         let path = head.uri.path().to_owned();
-        let is_api = path.starts_with("/api/");
-        if is_api {
+        if path.starts_with("/api/") || PROTOCOLS.contains(&path.as_str()) {
             Self::is_of_own_page(&head)?;
         }
         let mut who = self.shared.who(&head);
@@ -241,15 +296,17 @@ impl Front {
         }
         if who.is_some() {
             // Only now: others must not be kept out by connections that show no token.
-            connection.has_authenticated();
+            link.connection.has_authenticated();
         }
-        let nobody = || Who { name: "nobody".to_owned(), role: Role::View, by_cookie: false };
+        let nobody =
+            || Who { name: "nobody".to_owned(), role: Role::View, by_cookie: false, hash: String::new() };
         let who = who.take().unwrap_or_else(nobody);
         let (run, names) = match run {
             Some((run, names)) => (Some(run), names),
             None => (None, Vec::new()),
         };
-        let call = Call { server: self.shared.clone(), who, names, query, address, head, body: Some(body) };
+        let call =
+            Call { server: self.shared.clone(), who, names, query, address, head, body: Some(body), link };
         match (run, asset) {
             (Some(run), _) => run(call).await,
             (None, Some(name)) => assets::asset(&call, &name),

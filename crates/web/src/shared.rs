@@ -1,16 +1,22 @@
 //! The state that all requests of a server share.
 
-use std::{collections::VecDeque, net::SocketAddr, sync::OnceLock};
+use std::{
+    collections::{HashMap, VecDeque},
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+};
 
 use http::{header, request::Parts};
 use parking_lot::Mutex;
 use serde_json::Value;
 use serve::gate::{BodyPermits, bearer};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     access::{Access, SIGN_IN, Who},
     counts::Counts,
+    once::Once,
+    protocols::Protocols,
     workspaces::Workspaces,
 };
 
@@ -41,18 +47,27 @@ pub(crate) struct Shared {
     pub(crate) beginning: tokio::sync::Mutex<()>,
     /// The conversations by OpenAI's API; newest last.
     pub(crate) conversations: Mutex<VecDeque<Conversation>>,
+    /// The answers to requests that made a secret.
+    pub(crate) once: Once,
+    /// MCP and ACP.
+    pub(crate) protocols: Arc<dyn Protocols>,
+    /// The WebSockets that are open: how many of each principal.
+    pub(crate) open_sockets: Mutex<HashMap<String, usize>>,
+    /// The tasks of WebSockets.
+    pub(crate) sockets: TaskTracker,
     /// Cancelled when the server ends.
     pub(crate) closing: CancellationToken,
 }
 
 impl Shared {
-    /// The state of a server at this address; `is_public`, if it has a name by which others reach it.
+    /// The state of a server at this address; `is_private`, if nobody reaches it but from this machine.
     pub(crate) fn new(
         access: Access,
         workspaces: Workspaces,
+        protocols: Arc<dyn Protocols>,
         version: String,
         address: SocketAddr,
-        is_public: bool,
+        is_private: bool,
     ) -> Self {
         Self {
             access,
@@ -62,9 +77,13 @@ impl Shared {
             version,
             described: OnceLock::new(),
             address,
-            is_private: address.ip().is_loopback() && !is_public,
+            is_private,
             beginning: tokio::sync::Mutex::default(),
             conversations: Mutex::default(),
+            once: Once::default(),
+            protocols,
+            open_sockets: Mutex::default(),
+            sockets: TaskTracker::new(),
             closing: CancellationToken::new(),
         }
     }

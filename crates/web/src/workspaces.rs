@@ -5,10 +5,14 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use kit::Fault;
 use parking_lot::Mutex;
 use runtime::{Runtime, Session};
-use sessions::{Handle, Sessions};
+use sessions::{Guard, Handle, Operation, Sessions};
 use store::journal::Filter;
 
-use crate::{access::now_ms, problem::Problem};
+use crate::{
+    access::{Who, now_ms},
+    problem::Problem,
+    role::Role,
+};
 
 /// A workspace, as the program that serves it opened it.
 pub struct Workspace {
@@ -39,6 +43,33 @@ pub trait Agents: Send + Sync {
 
     /// Returns the names of the profiles. Blocks.
     fn profiles(&self) -> Vec<String>;
+}
+
+/// Returns the guard of handles for whoever has this role: it refuses operations of higher roles, and to all but the owner models
+/// that are not in the list, as the name of a model may be any address, or a file.
+pub fn guard(role: Role, agents: Arc<dyn Agents>) -> Guard {
+    Arc::new(move |operation| {
+        let needed = Role::needed(operation);
+        if role < needed {
+            let what = format!("this needs the role `{}`, and you have `{}`", needed.name(), role.name());
+            return Err(Fault::denied(what).next("Ask the owner for a token with that role."));
+        }
+        match operation {
+            Operation::Model { name }
+                if role < Role::Own && !agents.models().iter().any(|it| it.0 == *name) =>
+            {
+                Err(not_listed(role, name))
+            }
+            _ => Ok(()),
+        }
+    })
+}
+
+/// The error of choosing a model that is not in the list.
+pub(crate) fn not_listed(role: Role, name: &str) -> Fault {
+    let what =
+        format!("the role `{}` can't choose the model `{name}`, which is not in the list", role.name());
+    Fault::denied(what).next("GET /api/v1/info lists the models; the role `own` may name others.")
 }
 
 impl Workspace {
@@ -82,9 +113,10 @@ impl Workspace {
             || store.conversations().about(session)?.is_some())
     }
 
-    /// Attaches to a session that there is; it runs here, where nobody runs it.
-    pub(crate) async fn attach(&self, session: &str, who: &str) -> Result<Handle, Fault> {
-        self.sessions.open(Some(session), who).await
+    /// Attaches to a session that there is; it runs here, where nobody runs it. The handle does only what the role may.
+    pub(crate) async fn attach(&self, session: &str, who: &Who) -> Result<Handle, Fault> {
+        let handle = self.sessions.open(Some(session), &who.name).await?;
+        Ok(handle.guarded(guard(who.role, self.agents.clone())))
     }
 
     /// Returns the calls of a session, newest last. Blocks.
@@ -109,6 +141,25 @@ impl Workspaces {
             None => self.0.first(),
         };
         found.ok_or_else(|| Problem::missing(format!("there is no workspace `{}`", id.map_or("", |it| it))))
+    }
+
+    /// Returns the workspace that a program names, by its id or its name; without one, the only one.
+    pub(crate) fn named(&self, name: Option<&String>) -> Result<&Arc<Workspace>, Problem> {
+        let all =
+            || self.0.iter().map(|it| format!("{} ({})", it.name(), it.id)).collect::<Vec<_>>().join(", ");
+        let found: Vec<&Arc<Workspace>> = match name {
+            Some(name) => self.0.iter().filter(|it| it.id == *name || it.name() == *name).collect(),
+            None => self.0.iter().collect(),
+        };
+        match (found.as_slice(), name) {
+            ([one], _) => Ok(one),
+            ([], Some(name)) => Err(Problem::missing(format!("there is no workspace `{name}`"))
+                .next(format!("Name one of these, or its id: {}.", all()))),
+            (_, Some(name)) => Err(Problem::bad(format!("several workspaces are called `{name}`"))
+                .next(format!("Name the id of one: {}.", all()))),
+            (_, None) => Err(Problem::bad("this server has several workspaces, and none is named")
+                .next(format!("Add `?workspace=NAME` to the address: {}.", all()))),
+        }
     }
 
     /// Returns the workspace that has a session.

@@ -89,6 +89,9 @@ impl AcpSession {
             let category = SessionConfigOptionCategory::ThoughtLevel;
             options.push(select(EFFORT, "Effort", category, &effort, efforts.collect()));
         }
+        if self.is_hosted() {
+            return options;
+        }
         let sandbox = name_of(self.runtime().policy().sandbox);
         let category = SessionConfigOptionCategory::Other("_sandbox".to_owned());
         let allowed = self.sandboxes().into_iter().map(|it| {
@@ -128,9 +131,11 @@ impl AcpSession {
         match option {
             PROFILE => self.set_profile(value).await,
             MODEL => {
+                let operation = Operation::Model { name: value.to_owned() };
+                // Before the model is made: its name may be any address, or a file.
+                self.handle.check(&operation)?;
                 let model = self.factory().model(value)?;
                 let event = Event::Configured { model: Some(value.to_owned()), profile: None };
-                let operation = Operation::Model { name: value.to_owned() };
                 self.configure(operation, event, |here| {
                     here.steering.set_model(model);
                     Ok(())

@@ -8,6 +8,7 @@ mod auth;
 mod buffers;
 mod commands;
 mod config_options;
+mod hosted;
 mod opener;
 mod opening;
 mod person;
@@ -40,6 +41,7 @@ use serve::acp::{
 };
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::hosted::{Hosted, HostedWorkspace};
 use self::{
     opening::{Opening, SavedSettings},
     session::AcpSession,
@@ -54,6 +56,8 @@ pub(crate) struct Backend {
     agent: AgentOptions,
     place: Place,
     known: KnownWorkspaces,
+    /// The server whose sessions these are, if they are a server's.
+    hosted: Option<Arc<Hosted>>,
     open: Mutex<HashMap<SessionId, Arc<AcpSession>>>,
 }
 
@@ -70,7 +74,19 @@ impl Backend {
     /// Creates a backend without an open session. `options` and `agent` apply to every session.
     pub(crate) fn new(editor: Editor, options: Options, agent: AgentOptions, place: Place) -> Self {
         let known = KnownWorkspaces::of(&place);
-        Self { editor, options, agent, place, known, open: Mutex::default() }
+        Self { editor, options, agent, place, known, hosted: None, open: Mutex::default() }
+    }
+
+    /// Creates a backend for the sessions of a server.
+    #[cfg(feature = "web")]
+    pub(crate) fn hosted(
+        editor: Editor,
+        options: Options,
+        agent: AgentOptions,
+        place: Place,
+        hosted: Hosted,
+    ) -> Self {
+        Self { hosted: Some(Arc::new(hosted)), ..Self::new(editor, options, agent, place) }
     }
 
     fn session(&self, id: &SessionId) -> Result<Arc<AcpSession>, Error> {
@@ -79,7 +95,7 @@ impl Backend {
 
     /// Opens a session, and first closes an open one of this name. Without a name, the session is new.
     async fn open(&self, asked: Asked, name: Option<&SessionId>) -> Result<Arc<AcpSession>, Error> {
-        let opening = self.opening(asked)?;
+        let opening = self.checked(asked)?;
         let kept = match name {
             None => SavedSettings::default(),
             Some(name) => self.kept(&opening.cwd, name)?,
@@ -96,13 +112,23 @@ impl Backend {
         self.opened(opening.with(&kept), name, kept).await
     }
 
+    /// Checks the parameters with which a session is opened.
+    fn checked(&self, asked: Asked) -> Result<Opening, Error> {
+        match &self.hosted {
+            Some(hosted) => hosted.opening(asked).map_err(|fault| error_of(&fault)),
+            None => self.opening(asked),
+        }
+    }
+
     async fn opened(
         &self,
         opening: Opening,
         name: Option<&SessionId>,
         kept: SavedSettings,
     ) -> Result<Arc<AcpSession>, Error> {
-        self.known.add(&opening.cwd);
+        if self.hosted.is_none() {
+            self.known.add(&opening.cwd);
+        }
         let session = AcpSession::open(self, opening, name, kept).await?;
         self.open.lock().insert(session.id.clone(), session.clone());
         Ok(session)
@@ -140,6 +166,9 @@ impl Backend {
     }
 
     fn store(&self, workspace: &Path) -> store::Store {
+        if let Some(Ok(workspace)) = self.hosted.as_ref().map(|it| it.workspace(workspace)) {
+            return workspace.factory.opened.runtime.store().clone();
+        }
         store::Store::open(&self.place.state, workspace, Arc::new(kit::redact::Secrets::none()))
     }
 }
@@ -154,26 +183,35 @@ fn introduced<T>(
 
 impl AcpBackend for Backend {
     fn describe(&self, client: &ClientCapabilities) -> Described {
-        let sessions = SessionCapabilities::new()
+        let is_hosted = self.hosted.is_some();
+        let mut sessions = SessionCapabilities::new()
             .list(SessionListCapabilities::new())
-            .delete(SessionDeleteCapabilities::new())
-            .additional_directories(SessionAdditionalDirectoriesCapabilities::new())
             .fork(SessionForkCapabilities::new())
             .resume(SessionResumeCapabilities::new())
             .close(SessionCloseCapabilities::new());
+        if !is_hosted {
+            sessions = sessions
+                .delete(SessionDeleteCapabilities::new())
+                .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
+        }
         let capabilities = AgentCapabilities::new()
             .load_session(true)
             .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
-            .mcp_capabilities(McpCapabilities::new().http(true))
+            .mcp_capabilities(McpCapabilities::new().http(!is_hosted))
             .session_capabilities(sessions);
         Described {
             capabilities,
-            auth_methods: auth::methods(client.auth.terminal),
+            // The keys of a server are its owner's matter.
+            auth_methods: if is_hosted { Vec::new() } else { auth::methods(client.auth.terminal) },
             info: Implementation::new("haft", env!("CARGO_PKG_VERSION")).title("haft".to_owned()),
         }
     }
 
     async fn authenticate(&self, request: AuthenticateRequest) -> Answered<AuthenticateResponse> {
+        if self.hosted.is_some() {
+            let fault = Fault::denied("this server has its own keys of model providers");
+            return Err(error_of(&fault.next("Whoever runs it sets them.")));
+        }
         self.authenticated(&request)?;
         Ok(AuthenticateResponse::new().into())
     }
@@ -208,7 +246,7 @@ impl AcpBackend for Backend {
         let ForkSessionRequest {
             cwd, additional_directories: dirs, mcp_servers: servers, session_id, ..
         } = request;
-        let opening = self.opening(Asked { cwd, dirs, servers })?;
+        let opening = self.checked(Asked { cwd, dirs, servers })?;
         let kept = self.kept(&opening.cwd, &session_id)?;
         let fork = self.copy(&opening.cwd, &session_id).map_err(|fault| error_of(&fault))?;
         let session = self.opened(opening.with(&kept), Some(&fork), kept).await?;
@@ -222,6 +260,10 @@ impl AcpBackend for Backend {
     }
 
     async fn delete(&self, request: DeleteSessionRequest) -> Answered<DeleteSessionResponse> {
+        if self.hosted.is_some() {
+            let fault = Fault::denied("an editor deletes no sessions of this server");
+            return Err(error_of(&fault.next("Its owner deletes them: `DELETE /api/v1/sessions/SESSION`.")));
+        }
         let id = request.session_id;
         let open = self.open.lock().get(&id).cloned();
         // One that can't be deleted stays open here.

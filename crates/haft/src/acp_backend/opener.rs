@@ -20,13 +20,16 @@ use sessions::{Attachment, Attendance, Begin, Hub, Log, Opened, Opener, Prepared
 use super::{
     commands::{self, Asked},
     config_options,
+    hosted::Hosted,
     opening::SavedSettings,
 };
 use crate::{agent_factory::AgentFactory, session_service::report, slash::All};
 
 /// The parts that an editor's session shares with the agent that runs here.
 pub(super) struct Shared {
-    pub(super) factory: AgentFactory,
+    pub(super) factory: Arc<AgentFactory>,
+    /// The session is a server's: its agent is never here, and whoever is connected decides approvals only with the role for it.
+    pub(super) hosted: Option<Arc<Hosted>>,
     pub(super) editor: Editor,
     /// Settings that are saved for the next time that the session is opened.
     pub(super) kept: Mutex<SavedSettings>,
@@ -59,8 +62,13 @@ impl Here {
 }
 
 impl Shared {
-    pub(super) fn new(factory: AgentFactory, editor: Editor, kept: SavedSettings) -> Self {
-        Self { factory, editor, kept: Mutex::new(kept), here: Mutex::default() }
+    pub(super) fn new(
+        factory: Arc<AgentFactory>,
+        hosted: Option<Arc<Hosted>>,
+        editor: Editor,
+        kept: SavedSettings,
+    ) -> Self {
+        Self { factory, hosted, editor, kept: Mutex::new(kept), here: Mutex::default() }
     }
 
     /// Returns the agent, if it runs here.

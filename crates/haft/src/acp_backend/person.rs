@@ -35,6 +35,8 @@ pub(super) struct AtEditor {
     pub(super) editor: Editor,
     pub(super) session: SessionId,
     pub(super) handle: Handle,
+    /// Whether they may decide approvals. Else somebody else does.
+    pub(super) decides: bool,
 }
 
 impl AtEditor {

@@ -27,6 +27,9 @@ use crate::{
     verbs::chat::elsewhere::{self, Work},
 };
 
+/// The command that writes a file, which is where haft runs.
+pub(super) const EXPORT: &str = "/export";
+
 /// How often a turn is stopped again that has only just begun.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -87,7 +90,19 @@ impl AcpSession {
         let is_here = self.here().is_some();
         if prompt.text.starts_with('/') {
             let all = All::read(&self.factory().opened);
+            let is_hosted = self.is_hosted();
             match commands::asked(&all, &prompt.text)? {
+                Asked::Chat(EXPORT, _) if is_hosted => {
+                    let what = format!("`{EXPORT}` would write a file where the server is");
+                    return Err(
+                        Fault::denied(what).next("The page of `haft serve` saves a session as one page.")
+                    );
+                }
+                Asked::File(..) if is_hosted => {
+                    let name = prompt.text.split_whitespace().next().unwrap_or_default();
+                    let what = format!("`{name}` is a command from a file, which this server does not run");
+                    return Err(Fault::new(Kind::Unavailable, what).next("Write what is to be done."));
+                }
                 Asked::Chat(name, given) if !(is_here && commands::runs_in_turn(name)) => {
                     return elsewhere::work(&self.handle, self.runtime(), name, given).await;
                 }

@@ -26,9 +26,11 @@ use super::{
     buffers::InEditor,
     commands,
     config_options::width,
+    hosted::Hosted,
     opener::{EditorAgents, Here, OfWorkspace, Shared},
     opening::{Opening, SavedSettings},
     person::AtEditor,
+    prompt::EXPORT,
     replay,
     updates::{Telling, Updates},
 };
@@ -73,6 +75,14 @@ pub(super) struct AcpSession {
     pub(super) closed: CancellationToken,
 }
 
+/// A session that was opened.
+struct Attached {
+    shared: Arc<Shared>,
+    id: SessionId,
+    handle: Handle,
+    widest: SandboxMode,
+}
+
 /// The agent of a session that another process runs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct There {
@@ -88,33 +98,12 @@ impl AcpSession {
         backend: &Backend,
         mut opening: Opening,
         name: Option<&SessionId>,
-        mut kept: SavedSettings,
+        kept: SavedSettings,
     ) -> Result<Arc<Self>, Error> {
-        let editor: &Editor = &backend.editor;
-        let widest = backend.widest(&backend.options_of(&opening));
-        opening.sandbox = opening.sandbox.filter(|it| width((*it).into()) <= width(widest));
-        let options = backend.options_of(&opening);
-        let mut agent = backend.agent.clone();
-        if name.is_some_and(|it| backend.has_model(&opening.cwd, it)) {
-            // A resumed conversation keeps its model, profile and mode, and the editor's later settings.
-            (agent.model, agent.profile, agent.plan) = (None, None, false);
-        }
-        let asks = Arc::new(OfWorkspace::default());
-        let factory = agent.open(&options, &backend.place, asks.clone()).await;
-        let factory = factory.map_err(|fault| auth::error(&fault))?;
-        let runtime = factory.opened.runtime.clone();
-        kept.dirs.clone_from(&opening.dirs);
-        let shared = Arc::new(Shared::new(factory, editor.clone(), kept));
-        asks.belongs_to(&shared);
-        let agents = Arc::new(EditorAgents(shared.clone()));
-        let sessions = Service::with_opener(&runtime, "acp", Some(agents)).sessions;
-        let id = name.cloned().unwrap_or_else(|| SessionId::from(sessions.new_name()));
-        if let Some(buffers) = InEditor::of(editor, &id) {
-            runtime.roots().follow_editor(Arc::new(buffers));
-        }
-        let who = editor.name().unwrap_or_else(|| "editor".to_owned());
-        let handle = sessions.open(Some(&id.0), &who).await.map_err(|fault| auth::error(&fault))?;
-        shared.kept.lock().save(runtime.store(), &id).map_err(|fault| error_of(&fault))?;
+        let Attached { shared, id, handle, widest } = match &backend.hosted {
+            Some(hosted) => Self::attach(backend, hosted, &opening, name).await?,
+            None => Self::begin(backend, &mut opening, name, kept).await?,
+        };
         let past = past(&handle).await.map_err(|fault| error_of(&fault))?;
         let session = Arc::new(Self {
             id,
@@ -138,22 +127,90 @@ impl AcpSession {
         Ok(session)
     }
 
+    /// Attaches to a session of a server.
+    async fn attach(
+        backend: &Backend,
+        hosted: &Arc<Hosted>,
+        opening: &Opening,
+        name: Option<&SessionId>,
+    ) -> Result<Attached, Error> {
+        let workspace = hosted.workspace(&opening.cwd).map_err(|fault| error_of(&fault))?;
+        let id = name.cloned().unwrap_or_else(|| SessionId::from(workspace.sessions.new_name()));
+        let handle = workspace.attach(&id, &hosted.who).await.map_err(|fault| auth::error(&fault))?;
+        let (factory, editor) = (workspace.factory.clone(), backend.editor.clone());
+        let widest = factory.opened.runtime.policy().sandbox;
+        let shared = Shared::new(factory, Some(hosted.clone()), editor, SavedSettings::default());
+        Ok(Attached { shared: Arc::new(shared), id, handle, widest })
+    }
+
+    /// Opens a session of this process.
+    async fn begin(
+        backend: &Backend,
+        opening: &mut Opening,
+        name: Option<&SessionId>,
+        mut kept: SavedSettings,
+    ) -> Result<Attached, Error> {
+        let editor: &Editor = &backend.editor;
+        let widest = backend.widest(&backend.options_of(opening));
+        opening.sandbox = opening.sandbox.filter(|it| width((*it).into()) <= width(widest));
+        let options = backend.options_of(opening);
+        let mut agent = backend.agent.clone();
+        if name.is_some_and(|it| backend.has_model(&opening.cwd, it)) {
+            // A resumed conversation keeps its model, profile and mode, and the editor's later settings.
+            (agent.model, agent.profile, agent.plan) = (None, None, false);
+        }
+        let asks = Arc::new(OfWorkspace::default());
+        let factory = agent.open(&options, &backend.place, asks.clone()).await;
+        let factory = factory.map_err(|fault| auth::error(&fault))?;
+        let runtime = factory.opened.runtime.clone();
+        kept.dirs.clone_from(&opening.dirs);
+        let shared = Arc::new(Shared::new(Arc::new(factory), None, editor.clone(), kept));
+        asks.belongs_to(&shared);
+        let agents = Arc::new(EditorAgents(shared.clone()));
+        let sessions = Service::with_opener(&runtime, "acp", Some(agents)).sessions;
+        let id = name.cloned().unwrap_or_else(|| SessionId::from(sessions.new_name()));
+        if let Some(buffers) = InEditor::of(editor, &id) {
+            runtime.roots().follow_editor(Arc::new(buffers));
+        }
+        let who = editor.name().unwrap_or_else(|| "editor".to_owned());
+        let handle = sessions.open(Some(&id.0), &who).await.map_err(|fault| auth::error(&fault))?;
+        shared.kept.lock().save(runtime.store(), &id).map_err(|fault| error_of(&fault))?;
+        Ok(Attached { shared, id, handle, widest })
+    }
+
+    /// Returns whether the session is a server's.
+    pub(super) fn is_hosted(&self) -> bool {
+        self.shared.hosted.is_some()
+    }
+
+    /// Returns whether whoever is connected may decide approvals.
+    fn decides(&self) -> bool {
+        self.shared.hosted.as_ref().is_none_or(|it| it.decides)
+    }
+
     /// Reads where the agent runs, and collects the notes on it.
     async fn look_who_runs_it(&self) {
-        let mut notes = self.factory().opened.aside.clone();
+        // Those on a server's configuration are its owner's.
+        let of_configuration = !self.is_hosted();
+        let mut notes =
+            if of_configuration { self.factory().opened.aside.clone() } else { self.opening.notes.clone() };
         match self.here() {
             Some(here) => {
                 notes.extend(here.notes.clone());
                 notes.extend(self.opening.notes.clone());
             }
             None => {
-                *self.attending.lock() = Some(self.handle.attend());
+                if self.decides() {
+                    *self.attending.lock() = Some(self.handle.attend());
+                }
                 if let Ok(state) = self.handle.state().await {
                     let (pid, by) = (state.pid, state.by);
-                    notes.push(format!(
-                        "process {pid} ({by}) runs this session: its sandbox, roots and MCP servers count, and it reads files \
-                         from the disk, not what is unsaved here"
-                    ));
+                    if !self.is_hosted() || pid != std::process::id() {
+                        notes.push(format!(
+                            "process {pid} ({by}) runs this session: its sandbox, roots and MCP servers count, and it reads \
+                             files from the disk, not what is unsaved here"
+                        ));
+                    }
                     *self.there.lock() = There { model: state.model, profile: state.profile, pid, by };
                 }
             }
@@ -163,7 +220,10 @@ impl AcpSession {
 
     /// Returns the update with the commands that are available now.
     pub(super) fn commands(&self) -> SessionUpdate {
-        let available = commands::available(&self.factory().opened, self.here().is_some());
+        let mut available = commands::available(&self.factory().opened, self.here().is_some());
+        if self.is_hosted() {
+            available.available_commands.retain(|it| it.name != EXPORT.trim_start_matches('/'));
+        }
         SessionUpdate::AvailableCommandsUpdate(available)
     }
 
@@ -262,7 +322,7 @@ impl AcpSession {
 
     fn updates_of(self: &Arc<Self>, telling: Telling) -> Updates {
         let (editor, session) = (self.shared.editor.clone(), self.id.clone());
-        let person = AtEditor { editor, session, handle: self.handle.clone() };
+        let person = AtEditor { editor, session, handle: self.handle.clone(), decides: self.decides() };
         Updates::new(self, person, self.own.clone(), telling)
     }
 
@@ -285,7 +345,9 @@ impl AcpSession {
             updates.go_live();
             let notes = std::mem::take(&mut *this.notes.lock());
             for note in notes {
-                print::err(&format!("haft: {note}"));
+                if !this.is_hosted() {
+                    print::err(&format!("haft: {note}"));
+                }
                 updates.note(note).await;
             }
             updates.send(this.commands()).await;
@@ -366,6 +428,9 @@ impl AcpSession {
         drop(self.live.lock().take());
         drop(self.attending.lock().take());
         self.shared.forget();
+        if self.is_hosted() {
+            return;
+        }
         let runtime = self.runtime().clone();
         let _ = tokio::task::spawn_blocking(move || verbs::close(&runtime)).await;
     }

@@ -85,13 +85,18 @@ impl Backend {
                     cwd.display()
                 )));
             }
-            Some(cwd) => cwd.canonicalize().into_iter().collect(),
-            None => self.known.all(),
+            Some(cwd) => match &self.hosted {
+                Some(hosted) => {
+                    vec![hosted.workspace(cwd)?.factory.opened.runtime.roots().workspace().to_owned()]
+                }
+                None => cwd.canonicalize().into_iter().collect(),
+            },
+            None => self.hosted.as_ref().map_or_else(|| self.known.all(), |it| it.folders()),
         };
         let mut found = Vec::new();
         for folder in folders {
             let here = self.of_folder(&folder)?;
-            if cwd.is_some() && !here.is_empty() {
+            if cwd.is_some() && !here.is_empty() && self.hosted.is_none() {
                 // A client that lists a session may delete it without naming its folder.
                 self.known.add(&folder);
             }

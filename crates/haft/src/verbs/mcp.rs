@@ -4,7 +4,7 @@ mod http;
 pub(super) mod install;
 mod login;
 mod servers;
-mod workspaces;
+pub(super) mod workspaces;
 
 use std::{io, process::ExitCode, sync::Arc};
 
@@ -32,8 +32,8 @@ pub struct Mcp {
 }
 
 /// The selection of served tools.
-#[derive(Debug, Clone, Copy, Args)]
-struct ToolArgs {
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(super) struct ToolArgs {
     /// List all tools, instead of as many as `list_tokens` allows
     #[arg(long)]
     all_tools: bool,

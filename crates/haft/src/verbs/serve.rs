@@ -1,11 +1,13 @@
 //! `haft serve`: sessions over HTTP, for a browser and for programs.
 
+mod protocols;
+
 use std::{
     collections::HashMap,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -18,6 +20,7 @@ use sessions::{Opened, Opener, Operation, Prepared, Report, Sessions};
 use tokio_util::sync::CancellationToken;
 use web::{FileToken, Role, Server, Settings, Workspace, hash_of};
 
+use self::protocols::ServedProtocols;
 use super::{
     close,
     listening::{address, end_signal, is_name, listen, private},
@@ -83,14 +86,21 @@ impl Serve {
             served.push(Served::open(&agent, &options, place).await?);
         }
         let listener = listen(address)?;
+        let address = listener.local_addr().unwrap_or(address);
+        let url = url_of(address, &public);
+        served.iter().for_each(|it| it.agents.serve_files_at(&url));
+        let workspaces: Vec<Workspace> = served.iter().map(Served::workspace).collect();
+        let ids = workspaces.iter().map(|it| it.id.clone());
+        let protocols = ServedProtocols::new(options, &agent, place, served.iter().zip(ids));
+        let protocols = Arc::new(protocols);
         let settings = Settings {
             public: public.clone(),
             tokens,
             folder: place.state.join(FOLDER),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocols: protocols.clone(),
         };
-        let address = listener.local_addr().unwrap_or(address);
-        let server = Server::new(listener, settings, served.iter().map(Served::workspace).collect())?;
+        let server = Server::new(listener, settings, workspaces)?;
         tell(&server, &served, address, &public)?;
         let stop = CancellationToken::new();
         let ending = stop.clone();
@@ -99,6 +109,7 @@ impl Serve {
             ending.cancel();
         });
         let done = server.serve(stop).await;
+        protocols.finish().await;
         for it in served {
             it.end().await;
         }
@@ -131,8 +142,7 @@ fn tell(server: &Server, served: &[Served], address: SocketAddr, public: &[Strin
         print::err(&format!("haft: serving the sessions of {}", it.path().display()));
     }
     for name in public {
-        let url = if name.contains("://") { name.clone() } else { format!("http://{name}") };
-        print::err(&format!("haft: others reach it at {url}, each with a token"));
+        print::err(&format!("haft: others reach it at {}, each with a token", url_of_name(name)));
     }
     if address.ip().is_loopback() {
         print::err("haft: this address signs in once, within 10 minutes:");
@@ -141,6 +151,16 @@ fn tell(server: &Server, served: &[Served], address: SocketAddr, public: &[Strin
         print::out(&format!("http://{address}/"));
     }
     Ok(())
+}
+
+/// Returns the address that links begin with: the first public name, if there is one.
+fn url_of(address: SocketAddr, public: &[String]) -> String {
+    public.first().map_or_else(|| format!("http://{address}"), |it| url_of_name(it))
+}
+
+fn url_of_name(name: &str) -> String {
+    let url = if name.contains("://") { name.to_owned() } else { format!("http://{name}") };
+    url.trim_end_matches('/').to_owned()
 }
 
 /// Refuses a file of tokens in a served workspace: whoever may read the workspace's files would have the tokens of all.
@@ -198,7 +218,8 @@ impl Served {
         let factory = Arc::new(agent.clone().open(options, place, Arc::new(Unattended)).await?);
         report_ignored(&factory.opened, false);
         let runtime = &factory.opened.runtime;
-        let agents = Arc::new(ServedAgents { factory: factory.clone(), open: Mutex::default() });
+        let agents =
+            Arc::new(ServedAgents { factory: factory.clone(), open: Mutex::default(), url: OnceLock::new() });
         let records = Some(records(runtime));
         let sessions =
             Sessions::with_records(runtime.store().clone(), "serve", Some(agents.clone()), records);
@@ -241,11 +262,24 @@ struct ServedAgents {
     factory: Arc<AgentFactory>,
     /// The sessions that were opened here.
     open: Mutex<HashMap<String, WeakSession>>,
+    /// The address of the server.
+    url: OnceLock<String>,
+}
+
+impl ServedAgents {
+    /// Files that a session shares have links to this server.
+    fn serve_files_at(&self, url: &str) {
+        // It is set once, before any session is opened.
+        let _ = self.url.set(url.to_owned());
+    }
 }
 
 impl Opener for ServedAgents {
     fn open(&self, prepared: &Prepared) -> Result<Opened, Fault> {
         let session = self.factory.session(Some(prepared.session()), "serve", prepared.approver());
+        if let Some(url) = self.url.get() {
+            session.files().serve_at(web::files_of(url, session.name()));
+        }
         let (agent, notes) = self.factory.agent(session, prepared.observer(), prepared.asker())?;
         let mut open = self.open.lock();
         open.retain(|_, it| it.get().is_some());

@@ -90,6 +90,10 @@ fn uploads_are_bounded_and_reach_the_model() {
         "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"b.txt\"\r\n\r\nb\r\n--x--\r\n";
     let reply = upload("", "multipart/form-data; boundary=x", form.as_bytes());
     assert!(reply.status == 201 && reply.body.contains("\"b.txt\""), "{reply:?}");
+    for kind in ["multipart/form-data", "multipart/form-data; boundary=", "multipart/mixed; boundary=x"] {
+        let reply = upload("", kind, form.as_bytes());
+        assert!(reply.status == 400 && reply.body.contains("boundary"), "{kind}: {reply:?}");
+    }
     // A body that is announced as too large is not read.
     let mut socket = served.connect();
     let head = format!(

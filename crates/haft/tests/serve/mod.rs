@@ -1,10 +1,13 @@
-//! `haft serve`: sign-in, roles, streams of events, approvals, changes, files, shares.
+//! `haft serve`: sign-in, roles, streams of events, approvals, changes, files, shares, MCP and ACP.
 
+mod acp;
 mod approvals;
 mod changes;
 mod files;
+mod mcp;
 mod openai;
 mod roles;
+mod shared_files;
 mod shares;
 mod sign_in;
 mod streams;

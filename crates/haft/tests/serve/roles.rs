@@ -79,7 +79,7 @@ fn only_the_owner_chooses_a_model_that_is_not_listed() {
 #[test]
 fn nothing_is_served_that_is_not_described() {
     let served = Stage::new(&[]).serve();
-    for path in ["/api/v1/nothing", "/api/v2/info", "/api", "/api/v1/sessions/x/nothing", "/mcp", "/.env"] {
+    for path in ["/api/v1/nothing", "/api/v2/info", "/api", "/api/v1/sessions/x/nothing", "/mcp/x", "/.env"] {
         assert_eq!(served.ask("own", &format!("GET {path}"), &Value::Null).status, 404, "{path}");
     }
     for (line, allowed) in [("PUT /api/v1/info", "GET"), ("OPTIONS /api/v1/sessions", "GET, POST")] {

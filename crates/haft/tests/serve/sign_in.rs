@@ -114,6 +114,80 @@ fn tokens_are_made_for_a_role_and_revoked_with_the_sign_ins_by_them() {
 }
 
 #[test]
+fn owner_lists_sign_ins_and_ends_one() {
+    let served = Stage::new(&[]).serve();
+    let code = served.does(200, "POST /api/v1/codes", &json!({"role": "say", "name": "phone"}));
+    let phone = served.sign_in_with(&json!({"code": code["code"]}));
+    let own = served.sign_in();
+    served.sign_in_with(&json!({"token": token("view")}));
+    let info = |cookie: &str| served.raw("GET /api/v1/info", cookie, b"").status;
+    let reply = served.raw("GET /api/v1/sign-ins", &own, b"");
+    let listed: Value = serde_json::from_str(&reply.body).unwrap();
+    let all = listed["sign_ins"].as_array().unwrap();
+    let of = |name: &str| all.iter().find(|it| it["name"] == name).unwrap_or_else(|| panic!("{listed}"));
+    assert_eq!(
+        (&of("phone")["role"], &of("phone")["by"], &of("phone")["is_own"]),
+        (&json!("say"), &json!("code"), &json!(false))
+    );
+    assert_eq!((&of("owner")["is_own"], &of("viewer")["by"]), (&json!(true), &json!("token")));
+    // Nothing listed lets anybody in.
+    let secret = phone.trim().rsplit('=').next().unwrap();
+    assert!(!listed.to_string().contains(secret), "{listed}");
+    for (role, status) in [("view", 403), ("say", 403), ("approve", 403)] {
+        assert_eq!(served.ask(role, "GET /api/v1/sign-ins", &Value::Null).status, status, "{role}");
+    }
+    let mut stream = served.stream("/api/v1/events", &format!("{phone}Connection: close\r\n"));
+    let id = of("phone")["id"].as_str().unwrap();
+    served.does(204, &format!("DELETE /api/v1/sign-ins/{id}"), &Value::Null);
+    assert_eq!((info(&phone), info(&own)), (401, 200));
+    while stream.next().is_some() {}
+    served.does(404, &format!("DELETE /api/v1/sign-ins/{id}"), &Value::Null);
+}
+
+#[test]
+fn request_that_is_repeated_with_its_key_makes_one_code_one_token_and_one_share() {
+    let stage = Stage::new(&[json!({"say": "Done."})]);
+    let served = stage.serve();
+    let session = served.begin("go");
+    served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
+    let post = |served: &super::support::Served, path: &str, key: &str, body: &Value| {
+        let bearer = format!("Authorization: Bearer {}\r\n", token("own"));
+        let headers = format!("{bearer}{JSON}Idempotency-Key: {key}\r\n");
+        let reply = served.raw(&format!("POST /api/v1/{path}"), &headers, body.to_string().as_bytes());
+        (reply.status, serde_json::from_str::<Value>(&reply.body).unwrap())
+    };
+    let bodies = [
+        ("tokens", json!({"name": "ci", "role": "view"}), json!({"name": "ci", "role": "own"})),
+        ("codes", json!({"role": "view"}), json!({"role": "own"})),
+        ("shares", json!({"session": session}), json!({"session": session, "hours": 1})),
+    ];
+    let mut shared = Value::Null;
+    for (path, body, other) in &bodies {
+        let (status, first) = post(&served, path, "once", body);
+        assert!([200, 201].contains(&status), "{path}: {first}");
+        assert_eq!(post(&served, path, "once", body), (status, first.clone()), "{path}");
+        let (status, refused) = post(&served, path, "once", other);
+        assert!(status == 400 && refused.to_string().contains("another request"), "{path}: {refused}");
+        if *path != "tokens" {
+            assert_ne!(post(&served, path, "twice", body).1, first, "{path}");
+        }
+        shared = first;
+    }
+    assert_eq!(
+        served.get("tokens")["tokens"].as_array().unwrap().iter().filter(|it| it["name"] == "ci").count(),
+        1
+    );
+    // That of a share outlives the server.
+    let address = served.address.to_string();
+    served.kill();
+    let tokens = stage.path("tokens");
+    let arguments = ["--addr", &address, "--tokens", tokens.to_str().unwrap()];
+    let served = super::support::Served::start(&mut stage.haft(&arguments));
+    let (status, again) = post(&served, "shares", "once", &json!({"session": session}));
+    assert_eq!((status, again), (201, shared));
+}
+
+#[test]
 fn other_machines_are_refused_without_a_name_and_tokens() {
     let stage = Stage::new(&[]);
     let ran = stage.haft(&["--addr", "0.0.0.0:0"]).output().unwrap();

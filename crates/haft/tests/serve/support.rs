@@ -212,6 +212,30 @@ impl Served {
         rows.last().unwrap().event.clone()
     }
 
+    /// Signs in with the printed code. Gives the header with the cookie.
+    #[track_caller]
+    pub(crate) fn sign_in(&self) -> String {
+        self.sign_in_with(&json!({"code": self.code}))
+    }
+
+    /// Signs in with a code or a token. Gives the header with the cookie.
+    #[track_caller]
+    pub(crate) fn sign_in_with(&self, body: &Value) -> String {
+        let headers = "Content-Type: application/json\r\nX-Haft: 1\r\n";
+        let reply = self.raw("POST /api/v1/sign-in", headers, body.to_string().as_bytes());
+        assert_eq!(reply.status, 200, "{reply:?}");
+        format!("Cookie: {}\r\n", reply.header("set-cookie").unwrap().split(';').next().unwrap())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -7,7 +7,7 @@ use super::{
     Http,
     names::{Name, Names, bearer},
     replies::{self, Reply},
-    tokens::whose,
+    tokens::{Principal, whose},
 };
 use crate::hooks::HOOKS;
 
@@ -26,16 +26,16 @@ pub(super) struct Gate {
 }
 
 /// An admitted request.
-pub(super) struct Passed {
-    /// The index of the principal; 0 if tokens are not required.
-    pub(super) principal: usize,
+pub(super) struct Passed<'a> {
+    /// The name of the principal; empty if tokens are not required.
+    pub(super) principal: &'a str,
     /// The foreign origin that may read the answer.
     pub(super) origin: Option<HeaderValue>,
 }
 
 /// The result of the checks.
-pub(super) enum Verdict {
-    In(Passed),
+pub(super) enum Verdict<'a> {
+    In(Passed<'a>),
     /// A request to a webhook, which has a signature in place of a token.
     Hook,
     /// Refused, with this answer, and the foreign origin that may read it.
@@ -50,7 +50,7 @@ impl Gate {
     }
 
     /// Checks the head of a request.
-    pub(super) fn look(&self, head: &Parts) -> Verdict {
+    pub(super) fn look(&self, head: &Parts) -> Verdict<'_> {
         let (name, authority) = match self.names.name(&head.uri, &head.headers) {
             Ok(found) => found,
             Err(reply) => return Verdict::Out(*reply, None),
@@ -74,7 +74,7 @@ impl Gate {
         name: &Name,
         authority: &str,
         is_foreign: bool,
-    ) -> Result<usize, Box<Reply>> {
+    ) -> Result<&str, Box<Reply>> {
         let path = head.uri.path();
         if METADATA.contains(&path) {
             return Err(Box::new(self.metadata(&head.method, name, authority)));
@@ -92,10 +92,11 @@ impl Gate {
             return Err(Box::new(reply));
         }
         if self.settings.principals.is_empty() {
-            return Ok(0);
+            return Ok("");
         }
         let given = bearer(&head.headers);
         let known = given.and_then(|token| whose(&self.settings.principals, token));
+        let known = known.and_then(|at| self.settings.principals.get(at)).map(Principal::name);
         known.ok_or_else(|| Box::new(unauthorized(name, authority, given.is_some())))
     }
 

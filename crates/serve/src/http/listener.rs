@@ -37,11 +37,12 @@ pub trait Answers: Send + Sync + 'static {
     /// The body of an answer.
     type Body: Body<Data = Bytes, Error = Infallible> + Send + 'static;
 
-    /// Answers one request. Call [`Pace::busy`] at its beginning and [`Pace::idle`] once the answer is sent.
+    /// Answers one request. Call [`Pace::busy`] at its beginning and [`Pace::idle`] once the answer is sent. Whoever upgrades the
+    /// connection holds it from then on, and drops it once [`Pace::lost`] resolves.
     fn answer(
         &self,
         request: Request<Incoming>,
-        connection: &Connection,
+        connection: &Arc<Connection>,
         pace: &Arc<Pace>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 
@@ -87,7 +88,8 @@ async fn serve<S: Answers>(socket: TcpStream, peer: SocketAddr, server: Arc<S>, 
         .max_header_size(HEAD_BYTES)
         .max_buf_size(HEAD_BYTES * 2)
         .max_headers(HEADERS)
-        .serve_connection(io, answering);
+        .serve_connection(io, answering)
+        .with_upgrades();
     let mut serving = std::pin::pin!(serving);
     let mut is_closing = false;
     loop {

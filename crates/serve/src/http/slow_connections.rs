@@ -83,7 +83,7 @@ impl Pace {
     }
 
     /// Resolves when the peer was too slow.
-    pub(super) async fn lost(&self) {
+    pub async fn lost(&self) {
         loop {
             sleep(TICK).await;
             let by = self.read_by.load(Ordering::Relaxed).min(self.write_by.load(Ordering::Relaxed));

@@ -24,12 +24,16 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How often it is looked again who owns the session meanwhile.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Checks whether an operation may be done, before a handle does it.
+pub type Guard = Arc<dyn Fn(&Operation) -> Result<(), Fault> + Send + Sync>;
+
 /// A front end's access to a session. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     sessions: Sessions,
     feed: Arc<Feed>,
     who: Arc<str>,
+    guard: Option<Guard>,
 }
 
 /// Somebody attends a session as long as this is held, whoever runs it.
@@ -40,7 +44,21 @@ pub struct Attending {
 
 impl Handle {
     pub(super) fn new(sessions: Sessions, feed: Arc<Feed>, who: &str) -> Self {
-        Self { sessions, feed, who: who.into() }
+        Self { sessions, feed, who: who.into(), guard: None }
+    }
+
+    /// Returns a handle that does only what the guard lets it do.
+    #[must_use]
+    pub fn guarded(self, guard: Guard) -> Self {
+        Self { guard: Some(guard), ..self }
+    }
+
+    /// Checks whether this handle may do an operation.
+    ///
+    /// # Errors
+    /// Those of its guard.
+    pub fn check(&self, operation: &Operation) -> Result<(), Fault> {
+        self.guard.as_ref().map_or(Ok(()), |it| it(operation))
     }
 
     /// The session's name.
@@ -70,6 +88,7 @@ impl Handle {
     /// Those of the operation; [`Kind::BadArgs`](kit::Kind::BadArgs) when the key is another operation's; and when nobody can
     /// run the session, or its owner is suspended.
     pub async fn act(&self, key: &str, operation: Operation) -> Result<Value, Fault> {
+        self.check(&operation)?;
         let (sessions, session) = (&self.sessions, self.session());
         loop {
             let reached = match sessions.reach(session).await {
@@ -119,6 +138,7 @@ impl Handle {
     /// When nobody can run the session, the key is another operation's, or the operation can't be written; and those of an
     /// operation that was done before.
     pub async fn post(&self, key: &str, operation: Operation) -> Result<Option<Value>, Fault> {
+        self.check(&operation)?;
         self.sessions.reach(self.session()).await?;
         let store = &self.sessions.inner.store;
         if let Some(result) = note(store, self.session(), key, &self.who, &operation).await? {

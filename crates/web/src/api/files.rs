@@ -28,10 +28,13 @@ const SIZES: usize = 1000;
 const CHUNK: usize = 256 << 10;
 
 /// The beginning of a file by which its type is known.
-const HEAD: usize = 4096;
+pub(crate) const HEAD: usize = 4096;
+
+/// The media type of text, and of what could run something.
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The policy of raw files: whatever they are, they run nothing.
-const SANDBOX: &str =
+pub(crate) const SANDBOX: &str =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox";
 
 /// Returns read access to a path of the workspace.
@@ -214,7 +217,7 @@ pub(crate) fn kind(name: &str, head: &[u8]) -> (&'static str, bool) {
         Some("mp4" | "m4v") => ("video/mp4", true),
         Some("webm") => ("video/webm", true),
         Some("ogv") => ("video/ogg", true),
-        _ if is_text(head) => ("text/plain; charset=utf-8", true),
+        _ if is_text(head) => (TEXT, true),
         _ => ("application/octet-stream", false),
     }
 }
@@ -229,7 +232,7 @@ fn is_text(head: &[u8]) -> bool {
 }
 
 /// Encodes a name for a header.
-fn encoded(name: &str) -> String {
+pub(crate) fn encoded(name: &str) -> String {
     let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
     name.bytes().map(|it| if plain(it) { char::from(it).to_string() } else { format!("%{it:02X}") }).collect()
 }

@@ -1,15 +1,18 @@
 //! The operations of the API, one file for each subject.
 
+pub(crate) mod acp;
 pub(crate) mod changes;
 pub(crate) mod decisions;
 pub(crate) mod files;
 pub(crate) mod groups;
 pub(crate) mod jobs;
+pub(crate) mod mcp;
 pub(crate) mod openai;
 pub(crate) mod outputs;
 pub(crate) mod people;
 pub(crate) mod responses;
 pub(crate) mod sessions;
+pub(crate) mod shared_files;
 pub(crate) mod shares;
 pub(crate) mod triggers;
 mod turn;

@@ -148,7 +148,7 @@ pub(super) async fn new_session(
     profile: Option<String>,
 ) -> Result<String, Problem> {
     let session = workspace.sessions.new_name();
-    let handle = workspace.sessions.open(Some(&session), &call.who.name).await?;
+    let handle = workspace.attach(&session, &call.who).await?;
     workspace.has_begun(&session);
     if profile.is_some() {
         handle.act(&secret()?, Operation::Profile { name: profile }).await?;

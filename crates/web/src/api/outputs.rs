@@ -58,7 +58,12 @@ pub(crate) async fn send_handle(call: &Call, workspace: &Workspace, session: Str
 
 pub(crate) async fn upload(mut call: Call) -> Done {
     let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
-    let form = call.header(header::CONTENT_TYPE).and_then(boundary);
+    let kind = call.header(header::CONTENT_TYPE).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    let form = match boundary(kind) {
+        None if essence.to_ascii_lowercase().starts_with("multipart/") => return Err(not_a_form(kind)),
+        form => form,
+    };
     let bytes = call.bytes(LARGEST).await?;
     let Some(boundary) = form else {
         let name = call.query.get("name").cloned().unwrap_or_else(|| "file".to_owned());
@@ -88,9 +93,21 @@ async fn keep(workspace: &Workspace, session: &str, name: String, bytes: Vec<u8>
     Ok(json!({"upload": handle, "name": name, "bytes": size, "mime": mime}))
 }
 
+fn not_a_form(kind: &str) -> Problem {
+    let shown: String = kind.chars().take(100).collect();
+    Problem::bad(format!(
+        "`Content-Type: {shown}` has no `boundary` of 1 to 70 characters, or is not multipart/form-data"
+    ))
+    .next("Have the client write the header of its form; or send the bytes of one file, with `?name=NAME`.")
+}
+
 /// Returns the boundary of a form, if the media type is one.
 fn boundary(kind: &str) -> Option<Vec<u8>> {
-    let rest = kind.strip_prefix("multipart/form-data")?;
+    const FORM: &str = "multipart/form-data";
+    let (essence, rest) = kind.trim_start().split_at_checked(FORM.len())?;
+    if !essence.eq_ignore_ascii_case(FORM) {
+        return None;
+    }
     let fields = rest.split(';').filter_map(|it| it.trim().split_once('='));
     let boundary = fields.into_iter().find(|it| it.0.eq_ignore_ascii_case("boundary"))?.1;
     let boundary = boundary.trim_matches('"');
@@ -137,7 +154,15 @@ mod tests {
     #[test]
     fn a_form_has_its_files() {
         let form = b"--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\nContent-Type: text/plain\r\n\r\n1\r\n2\r\n--x\r\nContent-Disposition: form-data; name=\"words\"\r\n\r\nhi\r\n--x--\r\n";
-        let boundary = boundary("multipart/form-data; boundary=x");
+        for kind in [
+            "multipart/form-data",
+            "multipart/form-data; boundary=",
+            "multipart/mixed; boundary=x",
+            "text/plain",
+        ] {
+            assert_eq!(boundary(kind), None, "{kind}");
+        }
+        let boundary = boundary("Multipart/Form-Data; boundary=x");
         assert_eq!(
             parts(form, &boundary.unwrap_or_default()),
             Some(vec![("a.txt".to_owned(), &b"1\r\n2"[..])])

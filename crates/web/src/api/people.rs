@@ -2,7 +2,7 @@
 
 use http::{StatusCode, header};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
@@ -26,7 +26,7 @@ pub(crate) struct SignIn {
 }
 
 /// A new one-use code.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewCode {
     /// The role of whoever uses it.
@@ -36,7 +36,7 @@ pub(crate) struct NewCode {
 }
 
 /// A new token.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewToken {
     /// Its name, which others see.
@@ -74,13 +74,20 @@ pub(crate) async fn sign_out(call: Call) -> Done {
 }
 
 pub(crate) async fn new_code(mut call: Call) -> Done {
-    let NewCode { role, name } = call.json().await?;
+    let asked: NewCode = call.json().await?;
+    let given = call.once(&asked)?;
+    call.server.once.make(given, async { made_code(&call, asked) }).await
+}
+
+fn made_code(call: &Call, asked: NewCode) -> Result<(StatusCode, Value), Problem> {
+    let NewCode { role, name } = asked;
     let name = name.filter(|it| !it.trim().is_empty()).unwrap_or_else(|| role.name().to_owned());
     let name: String = name.chars().filter(|it| !it.is_control()).take(LONGEST_NAME).collect();
     let code = call.server.access.new_code(&name, role)?;
     let address = format!("{}/#code={code}", call.address);
     let until = crate::access::now_ms() + 600_000;
-    Ok(Answer::ok(&json!({"code": code, "address": address, "role": role, "expires_ms": until})))
+    let answer = json!({"code": code, "address": address, "role": role, "expires_ms": until});
+    Ok((StatusCode::OK, answer))
 }
 
 pub(crate) async fn info(call: Call) -> Done {
@@ -126,13 +133,40 @@ pub(crate) async fn tokens(call: Call) -> Done {
 }
 
 pub(crate) async fn new_token(mut call: Call) -> Done {
-    let NewToken { name, role } = call.json().await?;
-    let token = call.server.access.new_token(&name, role)?;
-    Ok(Answer::json(StatusCode::CREATED, &json!({"name": name, "role": role, "token": token})))
+    let asked: NewToken = call.json().await?;
+    let given = call.once(&asked)?;
+    let making = async {
+        let NewToken { name, role } = asked;
+        let token = call.server.access.new_token(&name, role)?;
+        Ok((StatusCode::CREATED, json!({"name": name, "role": role, "token": token})))
+    };
+    call.server.once.make(given, making).await
 }
 
 pub(crate) async fn revoke_token(call: Call) -> Done {
     call.server.access.revoke(call.name(0))?;
+    Ok(Answer::nothing())
+}
+
+pub(crate) async fn sign_ins(call: Call) -> Done {
+    let own = call.who.by_cookie.then_some(&call.who.hash);
+    let all: Vec<Value> = call
+        .server
+        .access
+        .sign_ins()
+        .into_iter()
+        .map(|it| {
+            let by = if it.by_token { "token" } else { "code" };
+            let is_own = own.is_some_and(|hash| hash.starts_with(&it.id));
+            json!({"id": it.id, "name": it.name, "role": it.role, "by": by, "made_ms": it.made_ms,
+                "expires_ms": it.until_ms, "is_own": is_own})
+        })
+        .collect();
+    Ok(Answer::ok(&json!({"sign_ins": all})))
+}
+
+pub(crate) async fn end_sign_in(call: Call) -> Done {
+    call.server.access.end_sign_in(call.name(0))?;
     Ok(Answer::nothing())
 }
 

@@ -19,7 +19,7 @@ use crate::{
     role::Role,
     rows::{Renderer, approval},
     stream,
-    workspaces::{Workspace, blocking},
+    workspaces::{Workspace, blocking, not_listed},
 };
 
 /// Rows that are given at once, if nobody asks for another number.
@@ -159,7 +159,7 @@ pub(crate) async fn create(mut call: Call) -> Done {
     let workspace = call.server.workspaces.of_id(asked.workspace.as_ref())?.clone();
     may_choose(&call, &workspace, asked.model.as_deref()).await?;
     let session = named_by(&key, &call.who.name, &workspace);
-    let handle = workspace.sessions.open(Some(&session), &call.who.name).await?;
+    let handle = workspace.attach(&session, &call.who).await?;
     workspace.has_begun(&session);
     if let Some(name) = asked.model {
         handle.act(&format!("{key}.model"), Operation::Model { name }).await?;
@@ -187,12 +187,7 @@ async fn may_choose(call: &Call, workspace: &Arc<Workspace>, model: Option<&str>
     if listed.iter().any(|it| it.0 == name) {
         return Ok(());
     }
-    let what = format!(
-        "the role `{}` can't choose the model `{name}`, which is not in the list",
-        call.who.role.name()
-    );
-    Err(Problem::new(StatusCode::FORBIDDEN, "denied", what)
-        .next("GET /api/v1/info lists the models; the role `own` may name others."))
+    Err(not_listed(call.who.role, name).into())
 }
 
 /// Returns the name of the session that this request of a person begins: repeated, it is the same session.
@@ -240,11 +235,11 @@ pub(crate) async fn patch(mut call: Call) -> Done {
         workspace.sessions.archive(&session, archived).await?;
     }
     if let Some(name) = asked.model {
-        let handle = workspace.attach(&session, &call.who.name).await?;
+        let handle = workspace.attach(&session, &call.who).await?;
         handle.act(&call.key()?, Operation::Model { name }).await?;
     }
     if let Some(name) = asked.profile {
-        let handle = workspace.attach(&session, &call.who.name).await?;
+        let handle = workspace.attach(&session, &call.who).await?;
         handle.act(&format!("{}.profile", call.key()?), Operation::Profile { name }).await?;
     }
     Ok(Answer::ok(&overview::one(&workspace, &session).await?.session))
@@ -254,7 +249,7 @@ pub(crate) async fn delete(call: Call) -> Done {
     let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
     let runs_here = workspace.agents.session(&session).is_some();
     if runs_here {
-        let (handle, key) = (workspace.attach(&session, &call.who.name).await?, call.key()?);
+        let (handle, key) = (workspace.attach(&session, &call.who).await?, call.key()?);
         handle.act(&format!("{key}.cancel"), Operation::Cancel { prompt: None }).await?;
         handle.act(&format!("{key}.close"), Operation::Close).await?;
     }

@@ -1,13 +1,17 @@
 //! Shares: parts of sessions that whoever has the address may read, until they expire or are revoked.
 
 use http::StatusCode;
+use kit::Fault;
 use runtime::Runtime;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sessions::Event;
 
-use super::outputs::send_handle;
+use super::{
+    outputs::send_handle,
+    shared_files::{links_of, send_masked},
+};
 use crate::{
     access::{Share, now_ms, secret},
     answer::Answer,
@@ -15,7 +19,7 @@ use crate::{
     overview,
     problem::Problem,
     rows::Renderer,
-    workspaces::blocking,
+    workspaces::{Workspace, blocking},
 };
 
 /// How long a share lasts, if nobody says otherwise, and at most.
@@ -26,7 +30,7 @@ const MOST_HOURS: u64 = 24 * 90;
 const ROWS: usize = 50_000;
 
 /// A new share.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewShare {
     /// The session.
@@ -58,7 +62,9 @@ pub(crate) async fn list(call: Call) -> Done {
 }
 
 pub(crate) async fn create(mut call: Call) -> Done {
-    let NewShare { session, from, to, hours } = call.json().await?;
+    let asked: NewShare = call.json().await?;
+    let once = call.once(&asked)?.map(|it| (it.key, it.request));
+    let NewShare { session, from, to, hours } = asked;
     let workspace = call.server.workspaces.of_session(&session, call.query.get("workspace")).await?;
     let hours = hours.unwrap_or(HOURS);
     if !(1..=MOST_HOURS).contains(&hours) {
@@ -75,8 +81,9 @@ pub(crate) async fn create(mut call: Call) -> Done {
         to,
         expires_ms: now_ms() + hours * 3_600_000,
         by: call.who.name.clone(),
+        once,
     };
-    call.server.access.add_share(share.clone())?;
+    let share = call.server.access.add_share(share)?;
     Ok(Answer::json(StatusCode::CREATED, &shown(&share, &call.address)))
 }
 
@@ -125,24 +132,53 @@ pub(crate) async fn read(call: Call) -> Done {
         }
     }
     renderer.finish(&mut rows);
-    rows.iter_mut().for_each(|it| mask(it, &workspace.runtime));
+    // Links to files that the session gave lead to the share's own address: the session's needs a role.
+    let links = (links_of(&share.session), format!("/api/v1/shared/{}/files/", share.id));
+    rows.iter_mut().for_each(|it| mask(it, &workspace.runtime, &links));
     let seen = overview::one(&workspace, &share.session).await?;
     let mut title = seen.session.get("title").cloned().unwrap_or_default();
-    mask(&mut title, &workspace.runtime);
+    mask(&mut title, &workspace.runtime, &links);
     Ok(Answer::ok(&json!({"title": title, "rows": rows, "expires_ms": share.expires_ms})))
 }
 
-/// Masks the secrets in all texts.
-fn mask(value: &mut Value, runtime: &Runtime) {
+/// Masks the secrets in all texts, and puts the second in the place of the first of `links`.
+fn mask(value: &mut Value, runtime: &Runtime, links: &(String, String)) {
     match value {
         Value::String(text) => {
+            if text.contains(&links.0) {
+                *text = text.replace(&links.0, &links.1);
+            }
             if let std::borrow::Cow::Owned(masked) = runtime.masked(text) {
                 *text = masked;
             }
         }
-        Value::Array(all) => all.iter_mut().for_each(|it| mask(it, runtime)),
-        Value::Object(fields) => fields.values_mut().for_each(|it| mask(it, runtime)),
+        Value::Array(all) => all.iter_mut().for_each(|it| mask(it, runtime, links)),
+        Value::Object(fields) => fields.values_mut().for_each(|it| mask(it, runtime, links)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Returns whether one of the rows of a share shows it.
+async fn shows(
+    workspace: &Workspace,
+    share: &Share,
+    is_it: impl Fn(&agent::Event) -> bool + Send,
+) -> Result<bool, Fault> {
+    let mut after = share.from.unwrap_or(1).saturating_sub(1);
+    loop {
+        let page = workspace.sessions.rows(&share.session, after).await?;
+        if page.is_empty() {
+            return Ok(false);
+        }
+        for row in page {
+            if row.seq > share.to {
+                return Ok(false);
+            }
+            after = row.seq;
+            if row.event.of_agent().is_some_and(|it| is_it(it.1)) {
+                return Ok(true);
+            }
+        }
     }
 }
 
@@ -150,32 +186,31 @@ pub(crate) async fn output(call: Call) -> Done {
     let share = find(&call)?;
     let workspace = call.server.workspaces.of_session(&share.session, Some(&share.workspace)).await?;
     let handle = call.name(1).to_owned();
-    let mut after = share.from.unwrap_or(1).saturating_sub(1);
     // Only the pictures of its own rows.
-    let is_shown = 'found: loop {
-        let page = workspace.sessions.rows(&share.session, after).await?;
-        if page.is_empty() {
-            break false;
-        }
-        for row in page {
-            if row.seq > share.to {
-                break 'found false;
-            }
-            after = row.seq;
-            let shows = match row.event.of_agent().map(|it| it.1) {
-                Some(agent::Event::Answered { pictures, .. }) => {
-                    pictures.iter().any(|it| it.handle == handle)
-                }
-                Some(agent::Event::Picture { picture, .. }) => picture.handle == handle,
-                _ => false,
-            };
-            if shows {
-                break 'found true;
-            }
-        }
+    let is_it = |event: &agent::Event| match event {
+        agent::Event::Answered { pictures, .. } => pictures.iter().any(|it| it.handle == handle),
+        agent::Event::Picture { picture, .. } => picture.handle == handle,
+        _ => false,
     };
-    if !is_shown {
+    if !shows(&workspace, &share, is_it).await? {
         return Err(Problem::missing(format!("this share shows no picture `{handle}`")));
     }
     send_handle(&call, &workspace, share.session, handle).await
+}
+
+pub(crate) async fn file(call: Call) -> Done {
+    let share = find(&call)?;
+    let workspace = call.server.workspaces.of_session(&share.session, Some(&share.workspace)).await?;
+    let (file, links) = (call.name(1).to_owned(), links_of(&share.session));
+    // Only the files of its own rows.
+    let is_it = |event: &agent::Event| match event {
+        agent::Event::Answered { links: all, .. } => {
+            all.iter().any(|it| it.split_once(&links).is_some_and(|it| it.1 == file))
+        }
+        _ => false,
+    };
+    if !shows(&workspace, &share, is_it).await? {
+        return Err(Problem::missing(format!("this share has no file `{file}`")));
+    }
+    send_masked(&call, &workspace, &share.session, file).await
 }

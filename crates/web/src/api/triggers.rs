@@ -56,7 +56,7 @@ pub(crate) async fn act(call: Call) -> Done {
         "fire" => {
             service.fire_now(&row, crate::access::now_ms()).await?;
             // Its turn needs somebody who runs the session.
-            workspace.attach(&row.session, &call.who.name).await?;
+            workspace.attach(&row.session, &call.who).await?;
         }
         other => return Err(Problem::missing(format!("`{other}` is none of pause, resume, fire"))),
     }

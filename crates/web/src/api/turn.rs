@@ -47,7 +47,7 @@ impl Turn {
         session: &str,
         prompt: Prompt,
     ) -> Result<Self, Problem> {
-        let handle = workspace.attach(session, &call.who.name).await?;
+        let handle = workspace.attach(session, &call.who).await?;
         let (store, name) = (workspace.runtime.store().clone(), session.to_owned());
         let head = crate::workspaces::blocking(move || store.events().head(&name)).await?;
         let watcher = handle.watch(head);
@@ -92,7 +92,7 @@ impl Turn {
             return Err(Problem::bad(format!("the `Idempotency-Key` `{key}` belongs to another request"))
                 .next("Make up a new random key for each request."));
         }
-        let handle = workspace.attach(&found.session, &call.who.name).await?;
+        let handle = workspace.attach(&found.session, &call.who).await?;
         let kept = match found.result {
             None => None,
             Some(_) => Some(workspace.sessions.export(&found.session).await?.into()),

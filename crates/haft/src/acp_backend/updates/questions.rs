@@ -56,6 +56,9 @@ impl Open {
     pub(super) fn ask(&mut self, person: &AtEditor, owner: &Weak<AcpSession>) {
         let Some(session) = owner.upgrade() else { return };
         for waiting in self.all.values_mut() {
+            if matches!(waiting, Waiting::Approval(_)) && !person.decides {
+                continue;
+            }
             let has_answered = Arc::<AtomicBool>::default();
             let asking = Asking {
                 person: person.clone(),

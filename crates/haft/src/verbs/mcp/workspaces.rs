@@ -19,7 +19,7 @@ use crate::{
 const SERVERS: usize = 12;
 
 /// The served workspace, and the earlier ones if the client works in another folder than haft was started in.
-pub(super) struct Opening {
+pub(in crate::verbs) struct Opening {
     options: Options,
     place: Place,
     tools: ToolArgs,
@@ -40,7 +40,11 @@ impl Opening {
     ///
     /// # Errors
     /// When no runtime can be opened, or with `--strict` when a tool is missing.
-    pub(super) async fn new(options: &Options, place: &Place, tools: ToolArgs) -> Result<Self, Fault> {
+    pub(in crate::verbs) async fn new(
+        options: &Options,
+        place: &Place,
+        tools: ToolArgs,
+    ) -> Result<Self, Fault> {
         let (asked, place) = (options.clone(), place.clone());
         let opening = Self { options: asked, place, tools, standing: Mutex::default() };
         opening.open(options).await?;
@@ -76,7 +80,7 @@ impl Opening {
     ///
     /// # Errors
     /// As [`backend`](Self::backend).
-    pub(super) fn backend_of(&self, principal: &str) -> Result<McpBackend, Fault> {
+    pub(in crate::verbs) fn backend_of(&self, principal: &str) -> Result<McpBackend, Fault> {
         let standing = self.newest()?;
         let (session, slots) = self.session(&standing.opened, None);
         // A client that reconnects with the same token finds its earlier jobs. Session names contain no slash.
@@ -88,7 +92,7 @@ impl Opening {
     ///
     /// # Errors
     /// As [`backend`](Self::backend).
-    pub(super) fn about(&self) -> Result<serve::About, Fault> {
+    pub(in crate::verbs) fn about(&self) -> Result<serve::About, Fault> {
         let standing = self.newest()?;
         let catalog = standing.session.catalog();
         let mut instructions = tools::instructions(&standing.opened.toolset, catalog.listed());
@@ -106,7 +110,7 @@ impl Opening {
     }
 
     /// Ends the sessions of all opened workspaces.
-    pub(super) async fn finish(&self) {
+    pub(in crate::verbs) async fn finish(&self) {
         let standing = std::mem::take(&mut *self.standing.lock());
         for it in standing {
             finish(&it.session).await;

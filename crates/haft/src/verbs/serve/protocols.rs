@@ -1,0 +1,117 @@
+//! MCP and the Agent Client Protocol of `haft serve`: the same as of `haft mcp --http` and `haft acp`, under the server's roles.
+
+use std::{io, sync::Arc};
+
+use kit::{Fault, services::Soon};
+use serve::gate::{Endpoints, Mounted, endpoint};
+use sessions::Sessions;
+use tokio::sync::OnceCell;
+use web::{AcpClient, Protocols, Role, guard};
+
+use super::{Served, ServedAgents};
+use crate::{
+    Options, Place,
+    acp_backend::{Backend, Hosted, HostedWorkspace},
+    agent_factory::{AgentFactory, AgentOptions},
+    verbs::mcp::{ToolArgs, workspaces::Opening},
+};
+
+/// Maximum number of MCP sessions of one token or sign-in at once.
+const SESSIONS: usize = 128;
+
+/// The protocols of a server.
+pub(super) struct ServedProtocols {
+    options: Options,
+    agent: AgentOptions,
+    place: Place,
+    workspaces: Vec<Workspace>,
+}
+
+/// One workspace of the server.
+struct Workspace {
+    id: String,
+    options: Options,
+    factory: Arc<AgentFactory>,
+    agents: Arc<ServedAgents>,
+    sessions: Sessions,
+    mcp: OnceCell<Mcp>,
+}
+
+/// The MCP endpoint of a workspace. Its tools are those of `haft mcp`, in a runtime of its own.
+struct Mcp {
+    endpoint: Arc<dyn Mounted>,
+    opening: Arc<Opening>,
+}
+
+impl ServedProtocols {
+    /// The protocols of these workspaces, each with its id.
+    pub(super) fn new<'a>(
+        options: &Options,
+        agent: &AgentOptions,
+        place: &Place,
+        served: impl Iterator<Item = (&'a Served, String)>,
+    ) -> Self {
+        let workspaces = served.map(|(it, id)| Workspace {
+            id,
+            options: Options { dir: Some(it.path().to_owned()), ..options.clone() },
+            factory: it.factory.clone(),
+            agents: it.agents.clone(),
+            sessions: it.sessions.clone(),
+            mcp: OnceCell::new(),
+        });
+        let workspaces = workspaces.collect();
+        Self { options: options.clone(), agent: agent.clone(), place: place.clone(), workspaces }
+    }
+
+    /// Ends the sessions of MCP, after their endpoints.
+    pub(super) async fn finish(&self) {
+        for mcp in self.workspaces.iter().filter_map(|it| it.mcp.get()) {
+            mcp.opening.finish().await;
+        }
+    }
+
+    async fn open(&self, workspace: &Workspace) -> Result<Mcp, Fault> {
+        let opening = Opening::new(&workspace.options, &self.place, ToolArgs::default()).await?;
+        let opening = Arc::new(opening);
+        let (about, of_sessions) = (opening.about()?, opening.clone());
+        let open = move |visit: serve::Visit<'_>| {
+            let backend = of_sessions.backend_of(visit.principal.unwrap_or_default());
+            backend.map_err(|fault| io::Error::other(fault.as_text()))
+        };
+        let settings = Endpoints { sessions: SESSIONS, one_session: false };
+        Ok(Mcp { endpoint: endpoint(settings, about, open), opening })
+    }
+}
+
+impl Protocols for ServedProtocols {
+    fn mcp<'a>(&'a self, workspace: &'a str) -> Soon<'a, Result<Arc<dyn Mounted>, Fault>> {
+        Box::pin(async move {
+            let found = self.workspaces.iter().find(|it| it.id == workspace);
+            let found =
+                found.ok_or_else(|| Fault::not_found(format!("there is no workspace `{workspace}`")))?;
+            let mcp = found.mcp.get_or_try_init(|| self.open(found)).await?;
+            Ok(mcp.endpoint.clone())
+        })
+    }
+
+    fn open_mcp(&self) -> Vec<Arc<dyn Mounted>> {
+        self.workspaces.iter().filter_map(|it| it.mcp.get()).map(|it| it.endpoint.clone()).collect()
+    }
+
+    fn acp(&self, client: AcpClient) -> Soon<'static, ()> {
+        let AcpClient { input, output, who, role } = client;
+        let workspaces = self.workspaces.iter().map(|it| HostedWorkspace {
+            factory: it.factory.clone(),
+            sessions: it.sessions.clone(),
+            guard: guard(role, it.agents.clone()),
+        });
+        let hosted = Hosted { who, decides: role >= Role::Approve, workspaces: workspaces.collect() };
+        let (options, agent, place) = (self.options.clone(), self.agent.clone(), self.place.clone());
+        Box::pin(async move {
+            let open = |editor| Backend::hosted(editor, options, agent, place, hosted);
+            if let Err(error) = serve::acp::acp(open, input, output).await {
+                tracing::warn!(%error, "the Agent Client Protocol could not be spoken");
+            }
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! Files that a session gave to the person: copies, for a day, to whoever may watch the session.
+
+use std::{fs::File, io::Read as _, os::unix::fs::FileExt as _, sync::Arc};
+
+use http::{StatusCode, header};
+use kit::{Fault, Kind, services::Shares as _};
+use store::{shares::SessionFiles, spill::folder_of};
+
+use super::files::{HEAD, SANDBOX, Sent, TEXT, encoded, kind, send};
+use crate::{
+    answer::Answer,
+    call::{Call, Done},
+    workspaces::{Workspace, blocking},
+};
+
+/// The largest text that is masked, in bytes.
+const MOST_MASKED: u64 = 16 << 20;
+
+/// Returns the address of a session's files on a server, to which the id of each is added.
+pub fn files_of(server: &str, session: &str) -> String {
+    format!("{server}{}", links_of(session))
+}
+
+/// Returns the path of a session's files, as in their links.
+pub(crate) fn links_of(session: &str) -> String {
+    format!("/files/{}/", encoded(session))
+}
+
+pub(crate) async fn get(call: Call) -> Done {
+    let workspace = call.workspace().await?;
+    send(&call, opened(&workspace, call.name(0), call.name(1).to_owned()).await?)
+}
+
+/// Sends a file that a session gave, with the secrets in it masked if it is text.
+pub(crate) async fn send_masked(call: &Call, workspace: &Workspace, session: &str, id: String) -> Done {
+    let sent = opened(workspace, session, id).await?;
+    if kind(&sent.name, &sent.head).0 != TEXT {
+        return send(call, sent);
+    }
+    let (runtime, shown) =
+        (workspace.runtime.clone(), format!("inline; filename*=UTF-8''{}", encoded(&sent.name)));
+    let masked = blocking(move || {
+        if sent.size > MOST_MASKED {
+            let what = format!("`{}` has {} bytes; text is masked up to {MOST_MASKED}", sent.name, sent.size);
+            return Err(Fault::new(Kind::TooBig, what).next("Whoever may `view` the session has all of it."));
+        }
+        let broken = |error: std::io::Error| {
+            Fault::new(Kind::Unavailable, format!("`{}` can't be read: {error}", sent.name))
+        };
+        let mut bytes = Vec::new();
+        (&*sent.file).read_to_end(&mut bytes).map_err(broken)?;
+        Ok(runtime.masked(&String::from_utf8_lossy(&bytes)).into_owned())
+    });
+    let answer = Answer::bytes(StatusCode::OK, TEXT, masked.await?);
+    Ok(answer.header(header::CONTENT_SECURITY_POLICY, SANDBOX).header(header::CONTENT_DISPOSITION, &shown))
+}
+
+/// Opens a file that a session gave, by its id alone.
+async fn opened(workspace: &Workspace, session: &str, id: String) -> Result<Sent, Fault> {
+    let folder = folder_of(&workspace.runtime.store().files_folder(), session);
+    blocking(move || {
+        let missing = || Fault::not_found("there is no such file, or it has expired");
+        let shared = SessionFiles::new(folder).find(&id).map_err(|_| missing())?;
+        if shared.id != id {
+            return Err(missing());
+        }
+        let broken = |error: std::io::Error| {
+            Fault::new(Kind::Unavailable, format!("`{}` can't be read: {error}", shared.name))
+        };
+        let file = File::open(&shared.path).map_err(broken)?;
+        let size = file.metadata().map_err(broken)?.len();
+        let mut head = vec![0; usize::try_from(size).unwrap_or(HEAD).min(HEAD)];
+        file.read_exact_at(&mut head, 0).map_err(broken)?;
+        Ok(Sent { file: Arc::new(file), size, tag: format!("\"{id}\""), head, name: shared.name.clone() })
+    })
+    .await
+}

@@ -1,0 +1,79 @@
+"""Measures the page in Chromium by the browser's own clock: first paint, the list of sessions, a session of 10,000 events. Prints rows of Markdown."""
+
+ROUNDS = 15
+EVENTS = 10_000
+# Answers of one turn: haft ends a turn after 50.
+STEPS = 45
+
+# Notes when something is first on the screen, in milliseconds since the navigation began.
+NOTES = """
+window.notes = {};
+const look = () => {
+    if (document.querySelector('nav[aria-label="Sessions"] a')) notes.list ??= performance.now();
+    const texts = document.querySelectorAll('.entry.text');
+    if (texts[texts.length - 1]?.textContent.includes('The end of all.')) notes.end ??= performance.now();
+    if (!notes.list || !notes.end) requestAnimationFrame(look);
+};
+requestAnimationFrame(look);
+"""
+
+
+def quantiles(all):
+    all = sorted(all)
+    return f"{all[len(all) // 2]:.0f} ms, {all[-1]:.0f} ms"
+
+
+def paint(page):
+    """Returns when the page's first content was painted, as the browser says it."""
+    page.page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length")
+    return page.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+
+
+def fill(it):
+    """Makes a session of so many events, and returns its id, its number of events and that of the rows that are left of them."""
+    session = it.api("POST", "sessions", {})["body"]["id"]
+    path, head = f"sessions/{session}", 0
+    while head < EVENTS:
+        it.api("POST", f"{path}/prompt", {"text": "Go on."})
+        ends = 0
+        while not ends:
+            it.page.wait_for_timeout(100)
+            new = it.api("GET", f"{path}/rows?after={head}&limit=20000")["body"]
+            ends = sum(row["event"]["event"] == "turn_ended" for row in new["rows"])
+        head = new["head"]
+    rows = it.api("GET", f"{path}/rows?limit=20000")["body"]
+    return session, rows["head"], len(rows["rows"])
+
+
+def measure(stage):
+    steps = [{"say": f"Step {n}. " + "some *words* of it " * 8, "calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]} for n in range(STEPS)]
+    turns = EVENTS // (STEPS * 4)
+    server = stage.server("paint", [*[line for _ in range(turns) for line in (*steps, {"say": "The end of all."})]], {"a.txt": "one\n"})
+    it = stage.page(server)
+    it.sign_in()
+    session, events, rows = fill(it)
+    state = it.context.storage_state()
+    measured = {"paint": [], "list": [], "end": [], "again": []}
+    for _ in range(ROUNDS):
+        for where in ("", f"#/session/{session}"):
+            page = stage.page(server, storage_state=state)
+            page.context.add_init_script(NOTES)
+            page.page.goto(f"{server.base}/{where}")
+            page.page.wait_for_function("() => notes.end" if where else "() => notes.list")
+            notes = page.page.evaluate("notes")
+            if where:
+                measured["end"].append(notes["end"])
+            else:
+                measured["paint"].append(paint(page))
+                measured["list"].append(notes["list"])
+                page.page.reload()
+                page.page.wait_for_function("() => notes.list")
+                measured["again"].append(paint(page))
+            page.check_clean()
+            page.context.close()
+            stage.pages.remove(page)
+    print(f"| the page in Chromium, {ROUNDS} times, without a cache | median, longest |\n|---|---|")
+    print(f"| first contentful paint | {quantiles(measured['paint'])} |")
+    print(f"| the same after a reload | {quantiles(measured['again'])} |")
+    print(f"| the list of sessions is there | {quantiles(measured['list'])} |")
+    print(f"| the end of a session of {events} events, in {rows} rows, is there | {quantiles(measured['end'])} |")
