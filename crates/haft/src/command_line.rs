@@ -110,8 +110,11 @@ enum Verb {
     Man(verbs::man::Man),
 }
 
+/// Adds the arguments of a command.
+type WithArguments = fn(clap::Command) -> clap::Command;
+
 /// The commands that need the tools of a workspace before they answer, and their arguments.
-const WITH_TOOLS: [(&str, fn(clap::Command) -> clap::Command); 6] = [
+const WITH_TOOLS: [(&str, WithArguments); 6] = [
     ("run", verbs::run::Run::augment_args),
     ("chat", verbs::chat::Chat::augment_args),
     ("acp", verbs::acp::Acp::augment_args),
