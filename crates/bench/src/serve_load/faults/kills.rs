@@ -112,10 +112,16 @@ impl Life {
         self.act("PATCH", "", "k2", &json!({"archived": true}), "archived").await?;
         self.act("PATCH", "", "k3", &json!({"model": model}), "configured").await?;
         self.act("POST", "/command", "k4", &json!({"command": "echo by hand"}), "command").await?;
-        self.act("POST", "/undo", "k5", &json!({"file": "a.txt"}), "undone").await?;
+        self.act("POST", "/undo", "k5", &json!({"call": self.edited()}), "undone").await?;
         self.act("POST", "/fork", "k6", &json!({}), "forked").await?;
         self.act("POST", "/rewind", "k7", &json!({"turns": 1}), "rewound").await?;
         self.prompt(last).await
+    }
+
+    /// Returns the id of the call that changed the file; empty where it was not called.
+    fn edited(&self) -> String {
+        let edit = self.rows.iter().find(|it| it.kind() == "called" && it.text("tool") == "edit");
+        edit.map(|it| it.text("call").to_owned()).unwrap_or_default()
     }
 
     async fn prompt(&mut self, key: &str) -> Outcome<()> {
