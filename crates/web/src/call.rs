@@ -27,7 +27,7 @@ const LONGEST: usize = 16 << 20;
 const LONGEST_KEY: usize = 96;
 
 /// The interval between looks whether a stream's reader still has access.
-const LOOK: Duration = Duration::from_secs(1);
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
 /// A request.
 pub(crate) struct Call {
@@ -63,10 +63,15 @@ impl StreamAccess {
     pub(crate) async fn ended(&self) {
         loop {
             sleep(LOOK).await;
-            if self.server.who(&self.head).as_ref() != Some(&self.who) {
+            if !self.stands() {
                 return;
             }
         }
+    }
+
+    /// Returns whether the token or sign-in still has its role.
+    pub(crate) fn stands(&self) -> bool {
+        self.server.stands(&self.who, &self.head)
     }
 }
 
@@ -95,7 +100,7 @@ impl Call {
         self.head.headers.get(name).and_then(|it| it.to_str().ok())
     }
 
-    /// Reads the body, at most so many bytes.
+    /// Reads the body, at most so many bytes. It may come slowly: whose access has ended meanwhile is refused.
     pub(crate) async fn bytes(&mut self, largest: usize) -> Result<Bytes, Problem> {
         let Some(body) = self.body.take() else { return Ok(Bytes::new()) };
         let read = self.server.body_permits.read_within(body, largest).await;
@@ -116,6 +121,10 @@ impl Call {
                 _ => ("bad_args", "the request is broken".to_owned()),
             };
             Problem::new(reply.status(), status, what)
+        })
+        .and_then(|bytes| {
+            let stands = self.server.stands(&self.who, &self.head);
+            if stands { Ok(bytes) } else { Err(Problem::not_signed_in()) }
         })
     }
 
@@ -157,7 +166,7 @@ impl Call {
     /// Returns the idempotency key of the request with the hash of the request, if it has a key.
     pub(crate) fn once(&self, request: &impl Serialize) -> Result<Option<GivenKey>, Problem> {
         let Some(key) = self.given_key()? else { return Ok(None) };
-        let of = format!("{}\n{}\n{key}", self.head.uri.path(), self.who.name);
+        let of = format!("{}\n{}\n{key}", self.head.uri.path(), self.who.principal());
         let query = self.head.uri.query().unwrap_or_default();
         let request = serde_json::to_string(request).map_err(|error| Problem::bad(error.to_string()))?;
         Ok(Some(GivenKey { key: hash_of(&of), request: hash_of(&format!("{query}\n{request}")) }))

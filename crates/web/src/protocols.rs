@@ -32,4 +32,6 @@ pub struct AcpClient {
     pub who: String,
     /// Their role.
     pub role: Role,
+    /// Returns whether the token or sign-in still has that role.
+    pub stands: Arc<dyn Fn() -> bool + Send + Sync>,
 }

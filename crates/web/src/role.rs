@@ -36,6 +36,8 @@ impl Role {
     pub fn needed(operation: &Operation) -> Self {
         match operation {
             Operation::Report(_) => Self::View,
+            // In an editor's process, such a prompt is the command.
+            Operation::Prompt(prompt) if is_undo(&prompt.text) => Self::Approve,
             Operation::Prompt(_)
             | Operation::Cancel { .. }
             | Operation::Answer { .. }
@@ -55,4 +57,8 @@ impl Role {
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.name() == name)
     }
+}
+
+fn is_undo(prompt: &str) -> bool {
+    prompt.split_whitespace().next().is_some_and(|it| it.eq_ignore_ascii_case("/undo"))
 }

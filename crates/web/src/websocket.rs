@@ -57,6 +57,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const CLOSING: Duration = Duration::from_secs(1);
 
+/// The pings that a client may send between two of ours: each is answered, and answers that it does not read take memory.
+const MOST_PINGS: u32 = 256;
+
 /// A handshake that was accepted.
 pub(crate) struct Handshake {
     /// Its answer.
@@ -83,6 +86,9 @@ pub(crate) fn accept(head: &mut Parts) -> Result<Handshake, Problem> {
     }
     if !has(header::SEC_WEBSOCKET_VERSION, "13") {
         return Err(needed("this WebSocket has version 13"));
+    }
+    if [header::TRANSFER_ENCODING, header::CONTENT_LENGTH].iter().any(|it| head.headers.contains_key(it)) {
+        return Err(Problem::bad("the request for a WebSocket has no body"));
     }
     let mut keys = head.headers.get_all(header::SEC_WEBSOCKET_KEY).iter();
     let key = match (keys.next(), keys.next()) {
@@ -175,14 +181,25 @@ type Close = Option<(CloseCode, &'static str)>;
 
 /// Reads the messages of the client.
 async fn read(stream: &mut SplitStream<Socket>, to_agent: mpsc::Sender<Bytes>, seen: &Seen) -> Close {
+    let (mut pings, mut counted_since) = (0, Instant::now());
     loop {
         let text = match stream.next().await? {
             Ok(Message::Text(text)) => text,
+            Ok(Message::Ping(_)) => {
+                if counted_since.elapsed() >= PING {
+                    (pings, counted_since) = (0, Instant::now());
+                }
+                pings += 1;
+                if pings > MOST_PINGS {
+                    return Some((CloseCode::Policy, "too many pings"));
+                }
+                continue;
+            }
             Ok(Message::Binary(_)) => {
                 return Some((CloseCode::Unsupported, "a message is text: JSON"));
             }
             Ok(Message::Close(_)) => return Some((CloseCode::Normal, "")),
-            Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => continue,
+            Ok(Message::Pong(_) | Message::Frame(_)) => continue,
             Err(error) => return of_error(&error),
         };
         seen.is_full.store(true, Ordering::Relaxed);

@@ -2,9 +2,10 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::support::{ROLES, Served, Stage, token};
+use crate::http::support::rest;
 
 /// Returns the status of a request, without its body: that of a stream has no end.
 fn status(served: &Served, method: &str, path: &str, headers: &str) -> u16 {
@@ -85,5 +86,41 @@ fn nothing_is_served_that_is_not_described() {
     for (line, allowed) in [("PUT /api/v1/info", "GET"), ("OPTIONS /api/v1/sessions", "GET, POST")] {
         let reply = served.ask("own", line, &Value::Null);
         assert!(reply.status == 405 && reply.body.contains(allowed), "{reply:?}");
+    }
+}
+
+#[test]
+fn request_whose_token_is_revoked_while_its_body_comes_is_refused() {
+    let served = Stage::new(&[]).serve();
+    let made = served.does(201, "POST /api/v1/tokens", &json!({"name": "mallory", "role": "own"}));
+    let (bearer, body) = (made["token"].as_str().unwrap(), r#"{"name": "backdoor", "role": "own"}"#);
+    let head = format!(
+        "POST /api/v1/tokens HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {bearer}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        served.address,
+        body.len()
+    );
+    let (first, last) = body.split_at(10);
+    let mut socket = served.connect();
+    socket.write_all(format!("{head}{first}").as_bytes()).unwrap();
+    // Its head is read before this request is.
+    served.get("tokens");
+    served.does(204, "DELETE /api/v1/tokens/mallory", &Value::Null);
+    socket.write_all(last.as_bytes()).unwrap();
+    assert_eq!(rest(&mut socket).status, 401);
+    assert!(!served.get("tokens").to_string().contains("backdoor"));
+}
+
+#[test]
+fn prompt_that_an_editor_takes_for_undo_needs_the_role_of_undo() {
+    let served = Stage::new(&[json!({"say": "Hello."})]).serve();
+    let session = served.begin("hello");
+    for text in ["/undo", "/UNDO c_1", " /undo"] {
+        let prompt = |role| {
+            served
+                .ask(role, &format!("POST /api/v1/sessions/{session}/prompt"), &json!({"text": text}))
+                .status
+        };
+        assert_eq!((prompt("say"), prompt("approve")), (403, 202), "{text}");
     }
 }

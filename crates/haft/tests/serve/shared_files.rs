@@ -135,3 +135,38 @@ fn share_gives_the_files_of_its_own_rows_until_it_is_revoked() {
     served.does(204, &format!("DELETE /api/v1/shares/{share}"), &Value::Null);
     assert_eq!(read(ids[0]).status, 404);
 }
+
+#[test]
+fn share_refuses_a_file_with_a_secret_that_is_no_text_to_be_masked() {
+    let secret = "sk-ant-0123456789abcdef0123456789abcdef";
+    let utf16: Vec<u8> = format!("a {secret}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let files = [
+        ("latin1.txt", [b"caf\xe9 ", secret.as_bytes()].concat()),
+        ("utf16.txt", [&[0xff, 0xfe][..], &utf16].concat()),
+        ("nul.log", [b"\0", secret.as_bytes()].concat()),
+        ("picture.gif", [b"GIF89a", secret.as_bytes()].concat()),
+        ("far.bin", [&[0xff; (1 << 20) - 9][..], secret.as_bytes()].concat()),
+        ("harmless.gif", b"GIF89a\0\xff".to_vec()),
+    ];
+    let mut script: Vec<Value> = files.iter().map(|it| calls("share_file", it.0)).collect();
+    script.push(json!({"say": "Here."}));
+    let stage = Stage::new(&script);
+    for (name, bytes) in &files {
+        stage.put(name, bytes);
+    }
+    let tokens = stage.path("tokens");
+    let mut haft = stage.haft(&["--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()]);
+    let served = Served::start(haft.env("ANTHROPIC_API_KEY", secret));
+    let session = served.begin("go");
+    served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
+    let share = served.does(201, "POST /api/v1/shares", &json!({"session": session}));
+    let share = share["id"].as_str().unwrap();
+    let links = links(&served, &session);
+    assert_eq!(links.len(), files.len());
+    for (link, (name, _)) in links.iter().zip(&files) {
+        let id = link.rsplit('/').next().unwrap();
+        let reply = served.raw(&format!("GET /api/v1/shared/{share}/files/{id}"), "", b"");
+        let expected = if *name == "harmless.gif" { 200 } else { 403 };
+        assert!(reply.status == expected && !reply.body.contains(secret), "{name}: {reply:?}");
+    }
+}

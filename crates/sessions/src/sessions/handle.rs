@@ -147,7 +147,8 @@ impl Handle {
         let (this, key) = (self.clone(), key.to_owned());
         tokio::spawn(async move {
             if let Err(fault) = this.act(&key, operation).await {
-                tracing::info!(%fault, session = this.session(), "an operation failed");
+                // Quoted: a prompt may have escape codes in it.
+                tracing::info!(fault = ?fault.as_text(), session = this.session(), "an operation failed");
             }
         });
         Ok(None)

@@ -13,37 +13,37 @@ use crate::{
     websocket::{self, Handshake},
 };
 
-/// The WebSockets that one token or sign-in can have open.
+/// The WebSockets that one person can have open, with all tokens and sign-ins of the name.
 const SOCKETS: usize = 8;
 
 /// A WebSocket counts as open as long as this is held.
 struct Counted {
     server: Arc<Shared>,
-    principal: String,
+    name: String,
 }
 
 impl Counted {
-    fn new(server: &Arc<Shared>, principal: String) -> Result<Self, Problem> {
+    fn new(server: &Arc<Shared>, name: String) -> Result<Self, Problem> {
         let mut open = server.open_sockets.lock();
-        let count = open.entry(principal.clone()).or_default();
+        let count = open.entry(name.clone()).or_default();
         if *count >= SOCKETS {
-            let what = format!("{SOCKETS} WebSockets of this token or sign-in are open already");
+            let what = format!("{SOCKETS} WebSockets of `{name}` are open already");
             return Err(
                 Problem::new(StatusCode::TOO_MANY_REQUESTS, "unavailable", what).next("Close one of them.")
             );
         }
         *count += 1;
-        Ok(Self { server: server.clone(), principal })
+        Ok(Self { server: server.clone(), name })
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         let mut open = self.server.open_sockets.lock();
-        if let Some(count) = open.get_mut(&self.principal) {
+        if let Some(count) = open.get_mut(&self.name) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                open.remove(&self.principal);
+                open.remove(&self.name);
             }
         }
     }
@@ -58,10 +58,12 @@ pub(crate) async fn connect(mut call: Call) -> Done {
             .next("Programs send `Authorization: Bearer TOKEN`."));
     }
     let Handshake { answer, upgrade } = websocket::accept(&mut call.head)?;
-    let counted = Counted::new(&call.server, call.who.principal())?;
+    let counted = Counted::new(&call.server, call.who.name.clone())?;
     let (input, output, channel) = by_messages();
-    let client = AcpClient { input, output, who: call.who.name.clone(), role: call.who.role };
-    let (access, link) = (call.access(), call.link.clone());
+    let (access, link) = (Arc::new(call.access()), call.link.clone());
+    let standing = access.clone();
+    let stands = Arc::new(move || standing.stands());
+    let client = AcpClient { input, output, who: call.who.name.clone(), role: call.who.role, stands };
     let server = call.server.clone();
     call.server.sockets.spawn(async move {
         let speaking = server.protocols.acp(client);

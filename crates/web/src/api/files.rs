@@ -1,6 +1,6 @@
 //! Files of a workspace: folders listed, files read. Nothing outside the workspace's roots is reached.
 
-use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc};
+use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use http::{StatusCode, header};
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     answer::Answer,
-    call::{Call, Done},
+    call::{Call, Done, LOOK, StreamAccess},
     problem::Problem,
     workspaces::{Workspace, blocking},
 };
@@ -154,7 +154,8 @@ pub(crate) fn send(call: &Call, sent: Sent) -> Done {
     };
     let (from, to) = range.unwrap_or((0, size));
     let (sender, receiver) = mpsc::channel(2);
-    tokio::task::spawn_blocking(move || read(&file, from, to, &sender));
+    let access = call.access();
+    tokio::task::spawn_blocking(move || read(&file, from, to, &sender, &access));
     let mut answer = Answer::written(mime, receiver).header(header::CONTENT_LENGTH, &(to - from).to_string());
     if range.is_some() {
         let range = format!("bytes {from}-{}/{size}", to.saturating_sub(1));
@@ -163,9 +164,16 @@ pub(crate) fn send(call: &Call, sent: Sent) -> Done {
     Ok(finish(answer))
 }
 
-/// Reads these bytes, until the reader has gone.
-fn read(file: &File, mut from: u64, to: u64, sender: &mpsc::Sender<Bytes>) {
+/// Reads these bytes, until the reader has gone or its access has ended.
+fn read(file: &File, mut from: u64, to: u64, sender: &mpsc::Sender<Bytes>, access: &StreamAccess) {
+    let mut checked = Instant::now();
     while from < to {
+        if checked.elapsed() >= LOOK {
+            if !access.stands() {
+                return;
+            }
+            checked = Instant::now();
+        }
         let left = usize::try_from(to - from).unwrap_or(CHUNK).min(CHUNK);
         let mut buffer = vec![0; left];
         match file.read_at(&mut buffer, from) {

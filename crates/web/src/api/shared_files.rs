@@ -16,6 +16,10 @@ use crate::{
 /// The largest text that is masked, in bytes.
 const MOST_MASKED: u64 = 16 << 20;
 
+/// The bytes that are searched for secrets at once, and those of them that the next search has again.
+const PIECE: usize = 1 << 20;
+const OVERLAP: usize = 16 << 10;
+
 /// Returns the address of a session's files on a server, to which the id of each is added.
 pub fn files_of(server: &str, session: &str) -> String {
     format!("{server}{}", links_of(session))
@@ -35,6 +39,11 @@ pub(crate) async fn get(call: Call) -> Done {
 pub(crate) async fn send_masked(call: &Call, workspace: &Workspace, session: &str, id: String) -> Done {
     let sent = opened(workspace, session, id).await?;
     if kind(&sent.name, &sent.head).0 != TEXT {
+        let (runtime, file, size) = (workspace.runtime.clone(), sent.file.clone(), sent.size);
+        if blocking(move || Ok(holds_secret(&file, size, |text| runtime.masked(text) != text))).await? {
+            let what = format!("`{}` holds a secret, and can't be masked as it is not UTF-8 text", sent.name);
+            return Err(Fault::denied(what).next("Whoever may `view` the session has it.").into());
+        }
         return send(call, sent);
     }
     let (runtime, shown) =
@@ -53,6 +62,25 @@ pub(crate) async fn send_masked(call: &Call, workspace: &Workspace, session: &st
     });
     let answer = Answer::bytes(StatusCode::OK, TEXT, masked.await?);
     Ok(answer.header(header::CONTENT_SECURITY_POLICY, SANDBOX).header(header::CONTENT_DISPOSITION, &shown))
+}
+
+/// Returns whether a file that is no text has a secret in it, also one in UTF-16. A file that can't be read may have one.
+fn holds_secret(file: &File, size: u64, is_masked: impl Fn(&str) -> bool) -> bool {
+    let mut piece = vec![0; PIECE + OVERLAP];
+    let mut from = 0;
+    while from < size {
+        let wanted = usize::try_from(size - from).unwrap_or(piece.len()).min(piece.len());
+        let Some(bytes) = piece.get_mut(..wanted) else { return true };
+        if file.read_exact_at(bytes, from).is_err() {
+            return true;
+        }
+        let without_nul: Vec<u8> = bytes.iter().copied().filter(|it| *it != 0).collect();
+        if [&*bytes, &without_nul].iter().any(|it| is_masked(&String::from_utf8_lossy(it))) {
+            return true;
+        }
+        from += PIECE as u64;
+    }
+    false
 }
 
 /// Opens a file that a session gave, by its id alone.

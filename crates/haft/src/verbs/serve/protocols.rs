@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use kit::{Fault, services::Soon};
 use serve::gate::{Endpoints, Mounted, endpoint};
-use sessions::Sessions;
+use sessions::{Guard, Sessions};
 use tokio::sync::OnceCell;
 use web::{AcpClient, Protocols, Role, guard};
 
@@ -99,11 +99,11 @@ impl Protocols for ServedProtocols {
     }
 
     fn acp(&self, client: AcpClient) -> Soon<'static, ()> {
-        let AcpClient { input, output, who, role } = client;
+        let AcpClient { input, output, who, role, stands } = client;
         let workspaces = self.workspaces.iter().map(|it| HostedWorkspace {
             factory: it.factory.clone(),
             sessions: it.sessions.clone(),
-            guard: guard(role, it.agents.clone()),
+            guard: while_it_stands(stands.clone(), guard(role, it.agents.clone())),
         });
         let hosted = Hosted { who, decides: role >= Role::Approve, workspaces: workspaces.collect() };
         let (options, agent, place) = (self.options.clone(), self.agent.clone(), self.place.clone());
@@ -114,4 +114,12 @@ impl Protocols for ServedProtocols {
             }
         })
     }
+}
+
+/// Returns the guard that refuses all operations of whose access has ended: the socket is closed up to a second later.
+fn while_it_stands(stands: Arc<dyn Fn() -> bool + Send + Sync>, guard: Guard) -> Guard {
+    Arc::new(move |operation| match stands() {
+        true => guard(operation),
+        false => Err(Fault::denied("this access has ended").next("Connect with a token that stands.")),
+    })
 }

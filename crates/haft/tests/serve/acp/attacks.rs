@@ -117,7 +117,7 @@ fn what_is_no_message_closes_the_connection_with_its_reason() {
 }
 
 #[test]
-fn sockets_of_one_token_are_limited_and_its_others_are_not() {
+fn sockets_of_one_person_are_limited_and_those_of_others_are_not() {
     let served = Stage::new(&[]).serve();
     let host = served.address.to_string();
     let mut open: Vec<Editor> = (0..8).map(|_| Editor::open(&served, "say")).collect();
@@ -131,4 +131,15 @@ fn sockets_of_one_token_are_limited_and_its_others_are_not() {
     for mut editor in open {
         editor.ask("initialize", json!({"protocolVersion": 1}));
     }
+}
+
+#[test]
+fn flood_of_pings_closes_the_connection() {
+    let served = Stage::new(&[]).serve();
+    let mut editor = Editor::open(&served, "say");
+    for _ in 0..300 {
+        // It may be closed before all were sent.
+        let _ = editor.socket.send(Message::Ping(vec![0; 125].into()));
+    }
+    assert_eq!(editor.closed().map(|it| it.code), Some(CloseCode::Policy));
 }
