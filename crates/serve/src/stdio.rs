@@ -25,7 +25,7 @@ use rmcp::{
 use serde_json::Value;
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +50,9 @@ const REST: Duration = Duration::from_secs(1);
 /// Time after the end of the input without a byte that the client takes, after which the answers that are left are lost.
 const STALLED: Duration = Duration::from_secs(5);
 
+/// The interval at which haft looks meanwhile whether anything is left.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// Signals for the end of the two streams.
 pub(crate) struct Ends {
     /// Cancelled when the input has ended.
@@ -67,11 +70,17 @@ impl Ends {
     /// # Errors
     /// When it takes nothing more, and answers are left.
     pub(crate) async fn written(mut self) -> io::Result<()> {
-        let mut unsent = self.in_flight.unsent();
+        let (mut unsent, mut moved) = (self.in_flight.unsent(), Instant::now());
         // An error of the channel is a client that has stopped reading: its end of the pipe is closed.
-        while timeout(STALLED, &mut self.output).await.is_err() {
+        while timeout(LOOK, &mut self.output).await.is_err() {
             let left = self.in_flight.unsent();
-            if left >= unsent {
+            if left == 0 {
+                // Only a call that does not end keeps the output open.
+                break;
+            }
+            if left < unsent {
+                moved = Instant::now();
+            } else if moved.elapsed() >= STALLED {
                 let what =
                     format!("the client took none of the last {left} bytes for {} s", STALLED.as_secs());
                 return Err(io::Error::new(ErrorKind::TimedOut, what));
