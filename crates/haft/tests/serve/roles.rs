@@ -113,7 +113,8 @@ fn request_whose_token_is_revoked_while_its_body_comes_is_refused() {
 
 #[test]
 fn prompt_that_an_editor_takes_for_undo_needs_the_role_of_undo() {
-    let served = Stage::new(&[json!({"say": "Hello."})]).serve();
+    let stage = Stage::new(&[json!({"say": "Hello."})]);
+    let served = stage.serve();
     let session = served.begin("hello");
     for text in ["/undo", "/UNDO c_1", " /undo"] {
         let prompt = |role| {

@@ -64,7 +64,7 @@ pub(crate) async fn send_masked(call: &Call, workspace: &Workspace, session: &st
     Ok(answer.header(header::CONTENT_SECURITY_POLICY, SANDBOX).header(header::CONTENT_DISPOSITION, &shown))
 }
 
-/// Returns whether a file that is no text has a secret in it, also one in UTF-16. A file that can't be read may have one.
+/// Returns whether a file that is not text has a secret in it, also one in UTF-16. A file that can't be read may have one.
 fn holds_secret(file: &File, size: u64, is_masked: impl Fn(&str) -> bool) -> bool {
     let mut piece = vec![0; PIECE + OVERLAP];
     let mut from = 0;

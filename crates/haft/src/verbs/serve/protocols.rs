@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use kit::{Fault, services::Soon};
 use serve::gate::{Endpoints, Mounted, endpoint};
-use sessions::{Guard, Sessions};
+use sessions::{Guard, Operation, Sessions};
 use tokio::sync::OnceCell;
 use web::{AcpClient, Protocols, Role, guard};
 
@@ -116,9 +116,10 @@ impl Protocols for ServedProtocols {
     }
 }
 
-/// Returns the guard that refuses all operations of whose access has ended: the socket is closed up to a second later.
+/// Returns the guard that refuses the operations of whose access has ended: the socket is closed up to a second later, and then
+/// its turns are stopped.
 fn while_it_stands(stands: Arc<dyn Fn() -> bool + Send + Sync>, guard: Guard) -> Guard {
-    Arc::new(move |operation| match stands() {
+    Arc::new(move |operation| match matches!(operation, Operation::Cancel { .. }) || stands() {
         true => guard(operation),
         false => Err(Fault::denied("this access has ended").next("Connect with a token that stands.")),
     })
