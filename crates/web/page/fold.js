@@ -361,15 +361,23 @@ export class Fold {
     entry.call.state = 'running';
     entry.call.arguments = event.arguments;
     entry.call.begun = row.at;
-    // Whoever comes later has not seen it being written: its place is where it was called.
-    entry.seq = row.seq;
-    if (agent.entries.at(-1) !== entry) {
-      agent.entries.splice(agent.entries.indexOf(entry), 1);
-      agent.entries.push(entry);
-      if (!agent.path) this.shape += 1;
-    }
+    this.moveHere(agent, row, entry);
     this.mark(entry);
     if (!agent.path) this.doing = `running ${event.tool}`;
+  }
+
+  /**
+   * Whoever comes later has not seen a call being written: its place is where it was called, or where it ended without that.
+   * @param {AgentState} agent
+   * @param {Row} row
+   * @param {Entry} entry
+   */
+  moveHere(agent, row, entry) {
+    entry.seq = row.seq;
+    if (agent.entries.at(-1) === entry) return;
+    agent.entries.splice(agent.entries.indexOf(entry), 1);
+    agent.entries.push(entry);
+    if (!agent.path) this.shape += 1;
   }
 
   /**
@@ -380,6 +388,7 @@ export class Fold {
   answered(agent, row, event) {
     const entry = this.callEntry(agent, row, event.call, event.tool);
     if (!entry.call) return;
+    if (entry.call.state === 'writing') this.moveHere(agent, row, entry);
     entry.call.state = event.ok ? 'ok' : 'failed';
     entry.call.answer = event;
     entry.call.progress = '';
