@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) once: Once,
     /// MCP and ACP.
     pub(crate) protocols: Arc<dyn Protocols>,
-    /// The WebSockets that are open: how many of each principal.
+    /// The WebSockets that are open: how many of each person, by name.
     pub(crate) open_sockets: Mutex<HashMap<String, usize>>,
     /// The tasks of WebSockets.
     pub(crate) sockets: TaskTracker,
