@@ -1,13 +1,15 @@
 //! Direct writes: a short answer that the client's pipe or socket takes at once needs no wake of the writing thread.
 
-use std::{fs::File, os::fd::OwnedFd};
+use std::{fs::File, io::Write as _};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FileType, fstat},
     net::{SendFlags, send},
 };
+
+use crate::standard_stream::StandardStream;
 
 /// The longest line that is written so. A pipe that can be written takes this many bytes, and a socket takes them whole
 /// or not at all.
@@ -15,9 +17,9 @@ const SHORT: usize = 4096;
 
 /// The output of a server, shared with the thread that writes longer lines.
 pub(crate) struct Direct {
-    output: OwnedFd,
+    /// Locked by whoever writes.
+    output: Mutex<StandardStream>,
     is_socket: bool,
-    turn: Mutex<()>,
 }
 
 impl Direct {
@@ -29,13 +31,13 @@ impl Direct {
             FileType::Socket => true,
             _ => return None,
         };
-        let output = output.try_clone().ok()?.into();
-        Some(Self { output, is_socket, turn: Mutex::default() })
+        let output = Mutex::new(StandardStream::new(output.try_clone().ok()?));
+        Some(Self { output, is_socket })
     }
 
     /// Keeps direct writes off while the other thread writes.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock()
+    pub(crate) fn turn(&self) -> impl Drop + '_ {
+        self.output.lock()
     }
 
     /// Writes a line if that takes no waiting and it is `next`. Otherwise nothing is written.
@@ -43,40 +45,25 @@ impl Direct {
         if line.len() > SHORT {
             return false;
         }
-        let Some(_turn) = self.turn.try_lock() else { return false };
+        let Some(mut output) = self.output.try_lock() else { return false };
         if !is_next() {
             return false;
         }
-        if self.is_socket {
-            let sent = send(&self.output, line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-            return match sent {
-                Ok(sent) => self.rest(line.get(sent..).unwrap_or_default()),
-                Err(_) => false,
-            };
-        }
-        let mut wanted = [PollFd::new(&self.output, PollFlags::OUT)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let is_writable = poll(&mut wanted, Some(&now)).is_ok_and(|ready| ready == 1)
-            && wanted.iter().all(|it| it.revents() == PollFlags::OUT);
-        match is_writable.then(|| rustix::io::write(&self.output, line)) {
-            Some(Ok(written)) => self.rest(line.get(written..).unwrap_or_default()),
-            Some(Err(_)) | None => false,
-        }
-    }
-
-    /// Writes the rest of a line of which the system took a part; waits for the client. An error comes up at the next line.
-    fn rest(&self, mut rest: &[u8]) -> bool {
-        while !rest.is_empty() {
-            match rustix::io::write(&self.output, rest) {
-                Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-                Err(rustix::io::Errno::INTR) => {}
-                // Whoever shares the socket has made it non-blocking.
-                Err(rustix::io::Errno::AGAIN) => {
-                    let _ = poll(&mut [PollFd::new(&self.output, PollFlags::OUT)], None);
-                }
-                Err(_) => break,
+        let written = if self.is_socket {
+            send(output.file(), line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+        } else {
+            let mut wanted = [PollFd::new(output.file(), PollFlags::OUT)];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let is_writable = poll(&mut wanted, Some(&now)).is_ok_and(|ready| ready == 1)
+                && wanted.iter().all(|it| it.revents() == PollFlags::OUT);
+            if !is_writable {
+                return false;
             }
-        }
+            rustix::io::write(output.file(), line)
+        };
+        let Ok(written) = written else { return false };
+        // Of a line of which the system took a part, the rest waits for the client. An error comes up at the next line.
+        let _ = output.write_all(line.get(written..).unwrap_or_default());
         true
     }
 }
