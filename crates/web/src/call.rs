@@ -55,7 +55,6 @@ pub(crate) struct Link {
 pub(crate) struct StreamAccess {
     pub(crate) server: Arc<Shared>,
     pub(crate) who: Who,
-    head: Parts,
 }
 
 impl StreamAccess {
@@ -71,7 +70,7 @@ impl StreamAccess {
 
     /// Returns whether the token or sign-in still has its role.
     pub(crate) fn stands(&self) -> bool {
-        self.server.stands(&self.who, &self.head)
+        self.server.stands(&self.who)
     }
 }
 
@@ -86,7 +85,7 @@ impl Call {
 
     /// Returns by what a stream that answers this request is let in.
     pub(crate) fn access(&self) -> StreamAccess {
-        StreamAccess { server: self.server.clone(), who: self.who.clone(), head: self.head.clone() }
+        StreamAccess { server: self.server.clone(), who: self.who.clone() }
     }
 
     /// Returns a number of the query.
@@ -123,8 +122,7 @@ impl Call {
             Problem::new(reply.status(), status, what)
         })
         .and_then(|bytes| {
-            let stands = self.server.stands(&self.who, &self.head);
-            if stands { Ok(bytes) } else { Err(Problem::not_signed_in()) }
+            if self.server.stands(&self.who) { Ok(bytes) } else { Err(Problem::not_signed_in()) }
         })
     }
 

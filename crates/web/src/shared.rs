@@ -101,9 +101,9 @@ impl Shared {
         self.cookie_of(head).and_then(|it| self.access.of_cookie(&it))
     }
 
-    /// Returns whether the token or sign-in of a request still has the role that it had. Nobody's access does not end.
-    pub(crate) fn stands(&self, who: &Who, head: &Parts) -> bool {
-        who.hash.is_empty() || self.who(head).as_ref() == Some(who)
+    /// Returns whether a token or sign-in still has the role that it had. Nobody's access does not end.
+    pub(crate) fn stands(&self, who: &Who) -> bool {
+        who.hash.is_empty() || self.access.of_principal(&who.principal()).as_ref() == Some(who)
     }
 
     /// Returns the value of the cookie of this server.
