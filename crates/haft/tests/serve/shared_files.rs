@@ -83,6 +83,13 @@ fn shared_and_published_files_have_links_for_the_roles_that_outlive_the_server()
     assert_eq!(read(&served, "own", &report).status, 404);
 }
 
+/// Starts a server that knows this secret.
+fn serve_with_key(stage: &Stage, secret: &str) -> Served {
+    let tokens = stage.path("tokens");
+    let mut haft = stage.haft(&["--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()]);
+    Served::start(haft.env("ANTHROPIC_API_KEY", secret))
+}
+
 /// Has the day of a shared file be over.
 fn expire(stage: &Stage, id: &str) {
     fn find(folder: &std::path::Path, name: &str) -> Option<std::path::PathBuf> {
@@ -110,9 +117,7 @@ fn share_gives_the_files_of_its_own_rows_until_it_is_revoked() {
     let secret = "sk-ant-0123456789abcdef0123456789abcdef";
     stage.put("first.txt", format!("the first: {secret}\n"));
     stage.put("second.txt", "the second\n");
-    let tokens = stage.path("tokens");
-    let mut haft = stage.haft(&["--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()]);
-    let served = Served::start(haft.env("ANTHROPIC_API_KEY", secret));
+    let served = serve_with_key(&stage, secret);
     let session = served.begin("go");
     served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
     let share = served.does(201, "POST /api/v1/shares", &json!({"session": session}));
@@ -154,9 +159,7 @@ fn share_refuses_a_file_with_a_secret_that_is_no_text_to_be_masked() {
     for (name, bytes) in &files {
         stage.put(name, bytes);
     }
-    let tokens = stage.path("tokens");
-    let mut haft = stage.haft(&["--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()]);
-    let served = Served::start(haft.env("ANTHROPIC_API_KEY", secret));
+    let served = serve_with_key(&stage, secret);
     let session = served.begin("go");
     served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
     let share = served.does(201, "POST /api/v1/shares", &json!({"session": session}));
