@@ -1,7 +1,7 @@
 //! The state that all requests of a server share.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     net::SocketAddr,
     sync::{Arc, OnceLock},
 };
@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) protocols: Arc<dyn Protocols>,
     /// The WebSockets that are open: how many of each person, by name.
     pub(crate) open_sockets: Mutex<HashMap<String, usize>>,
+    /// The ids of given files that were searched for secrets and have none: they don't change, and players ask for many parts.
+    pub(crate) harmless_files: Mutex<HashSet<String>>,
     /// The tasks of WebSockets.
     pub(crate) sockets: TaskTracker,
     /// Cancelled when the server ends.
@@ -83,6 +85,7 @@ impl Shared {
             once: Once::default(),
             protocols,
             open_sockets: Mutex::default(),
+            harmless_files: Mutex::default(),
             sockets: TaskTracker::new(),
             closing: CancellationToken::new(),
         }
