@@ -497,6 +497,8 @@ impl Opened {
 
 /// Turns an error of the system into a fault about `path`.
 pub(super) fn refused(path: &str, verb: &str, error: io::Error) -> Fault {
+    // The empty path is the folder itself.
+    let path = if path.is_empty() { "." } else { path };
     let kind = match error.kind() {
         io::ErrorKind::NotFound => Kind::NotFound,
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Kind::Denied,

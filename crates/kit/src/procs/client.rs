@@ -22,6 +22,7 @@ use rustix::{
 use tokio::{
     io::Interest,
     net::{TcpSocket, UnixStream},
+    sync::Semaphore,
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
@@ -47,8 +48,11 @@ const LONGEST: usize = 1 << 20;
 const OPEN: u64 = 1 << 17;
 /// Files that haft has open for a command: its socket, its output, the listener of its filter, its root folder.
 const FILES_OF_COMMAND: u64 = 4;
-/// Files that are left for all other work.
+/// Files that are left for all other work, the starts under way among them.
 const OTHER_FILES: u64 = 512;
+/// Maximum number of commands that are started at the same time: until a start is over, it has twice the files open
+/// that a command needs, and a thousand at once would take those of commands that were accepted before.
+const STARTS: usize = 32;
 /// The descriptors that a file may get in a command.
 const NUMBERS: std::ops::Range<i32> = 3..ABOVE;
 
@@ -84,6 +88,7 @@ pub(super) struct Inner {
     pid: u32,
     next: AtomicU64,
     null: OwnedFd,
+    starts: Semaphore,
 }
 
 /// The socket of a keeper, and whether the keeper is still at the other end.
@@ -148,7 +153,14 @@ impl Keeper {
             closed: CancellationToken::new(),
         });
         let pid = child.id();
-        let inner = Inner { line, child: Mutex::new(Some(child)), pid, next: AtomicU64::new(1), null };
+        let inner = Inner {
+            line,
+            child: Mutex::new(Some(child)),
+            pid,
+            next: AtomicU64::new(1),
+            null,
+            starts: Semaphore::new(STARTS),
+        };
         let keeper = Self { inner: Arc::new(inner) };
         let report =
             timeout(BEGIN, keeper.agree(plan)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
@@ -178,6 +190,8 @@ impl Keeper {
     /// [`Kind::NotFound`] when the program or folder does not exist, [`Kind::BadArgs`] when it can't be run,
     /// [`Kind::TooBig`] when its arguments are too long, [`Kind::Unavailable`] when the keeper is gone.
     pub async fn start(&self, program: Program, base: Base<'_>) -> Result<Process, Fault> {
+        // It is never closed. The permit is given back when the start is over, also when this future is dropped.
+        let _start = self.inner.starts.acquire().await;
         let (request, mut files, mut ends) = self.prepare(&program, base)?;
         let listening = if base.track {
             let (ours, theirs) = Socket::pair().map_err(refusal::no_pipe)?;
