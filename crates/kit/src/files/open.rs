@@ -146,14 +146,15 @@ impl Files {
         Ok(Open { location, identity, file, mode, owner, unsaved: false })
     }
 
-    /// Opens a file that can be read in less time than it takes to wake a thread: it has at most `most` bytes, on a
-    /// local file system, and no editor is asked for its text. Otherwise nothing, as for every error.
-    pub fn open_brief(&self, path: &str, most: u64) -> Option<Open> {
+    /// Opens a file where no editor is asked for its text; `None` where one is, which may take long.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn open_brief(&self, path: &str) -> Option<Result<Open, Fault>> {
         if self.inner.follows_editor && self.roots().has_editor() {
             return None;
         }
-        let open = self.open(path).ok()?;
-        (open.identity.size <= most && is_local(&open.file)).then_some(open)
+        Some(self.open(path))
     }
 
     /// Reads the whole of a file, at most `limit` bytes.
@@ -249,6 +250,12 @@ impl Open {
         }
         bytes.truncate(filled);
         Ok(bytes)
+    }
+
+    /// Returns whether it can be read in less time than it takes to wake a thread: it has at most `most` bytes, and is on
+    /// a local file system.
+    pub fn is_brief(&self, most: u64) -> bool {
+        self.identity.size <= most && is_local(&self.file)
     }
 
     /// Returns the open file, for crates that search in one.

@@ -57,8 +57,9 @@ pub struct Roots {
     hidden: Arc<[PathBuf]>,
     /// Files and folders with a person's credentials in them.
     withheld: Arc<[PathBuf]>,
-    /// The names of all these, by parent folder.
-    hidden_names: Arc<HashMap<PathBuf, Vec<OsString>>>,
+    withheld_names: Arc<Names>,
+    /// The names of all hidden paths, haft's own and those with credentials.
+    hidden_names: Arc<Names>,
     pub(super) caches: Arc<Caches>,
 }
 
@@ -117,6 +118,7 @@ impl Roots {
             base: None,
             hidden: Arc::default(),
             withheld: Arc::default(),
+            withheld_names: Arc::default(),
             hidden_names: Arc::default(),
             caches: Arc::new(caches),
         })
@@ -205,13 +207,8 @@ impl Roots {
     }
 
     fn with_names(mut self) -> Self {
-        let mut names: HashMap<PathBuf, Vec<OsString>> = HashMap::new();
-        for path in self.hidden.iter().chain(&*self.withheld) {
-            if let (Some(folder), Some(name)) = (path.parent(), path.file_name()) {
-                names.entry(folder.to_owned()).or_default().push(name.to_owned());
-            }
-        }
-        self.hidden_names = Arc::new(names);
+        self.withheld_names = Arc::new(names(&mut self.withheld.iter()));
+        self.hidden_names = Arc::new(names(&mut self.hidden.iter().chain(&*self.withheld)));
         self
     }
 
@@ -225,14 +222,7 @@ impl Roots {
 
     /// Returns whether this canonical path is haft's own, or holds credentials.
     pub(super) fn is_hidden(&self, path: &Path) -> bool {
-        // Each call asks this several times, and there are dozens of such paths.
-        let is_named = |it: &Path| match (it.parent(), it.file_name()) {
-            (Some(folder), Some(name)) => {
-                self.hidden_names.get(folder).is_some_and(|names| names.iter().any(|it| it == name))
-            }
-            _ => false,
-        };
-        path.ancestors().any(is_named)
+        is_within(path, &self.hidden_names)
     }
 
     pub(super) fn resolve(&self, path: &str) -> Result<Opened, Fault> {
@@ -265,7 +255,7 @@ impl Roots {
         let opened = opened.unwrap_or_else(|| Err(self.outside(path, None)))?;
         let opened = self.by_its_own_root(path, opened)?;
         let absolute = opened.location.absolute();
-        if self.withheld.iter().any(|it| absolute.starts_with(it)) {
+        if is_within(&absolute, &self.withheld_names) {
             return Err(Fault::denied(format!(
                 "`{path}` is hidden because it holds credentials (rule `credentials`)"
             ))
@@ -519,6 +509,31 @@ pub(super) fn refused(path: &str, verb: &str, error: io::Error) -> Fault {
         _ => format!("can't {verb} `{path}`: {error}"),
     };
     Fault::new(kind, what).caused_by(error)
+}
+
+/// Names of paths, by parent folder.
+type Names = HashMap<PathBuf, Vec<OsString>>;
+
+fn names(paths: &mut dyn Iterator<Item = &PathBuf>) -> Names {
+    let mut names = Names::new();
+    for path in paths {
+        if let (Some(folder), Some(name)) = (path.parent(), path.file_name()) {
+            names.entry(folder.to_owned()).or_default().push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// Returns whether a path is one of these or lies below one. Each call asks this several times, and there are more than
+/// a hundred paths: the path has fewer folders.
+fn is_within(path: &Path, names: &Names) -> bool {
+    let is_named = |it: &Path| match (it.parent(), it.file_name()) {
+        (Some(folder), Some(name)) => {
+            names.get(folder).is_some_and(|names| names.iter().any(|it| it == name))
+        }
+        _ => false,
+    };
+    path.ancestors().any(is_named)
 }
 
 /// Returns whether it is the name of a spilled output.

@@ -54,26 +54,46 @@ impl Tool for Read {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         match cx.brief(|cx| Ok(self.brief(cx)))? {
-            Some(page) => page,
-            None => cx.blocking(move |cx| self.read(cx)).await,
+            Brief::Done(page) => page,
+            Brief::Longer(opened) => cx.blocking(move |cx| self.read(cx, opened)).await,
         }
     }
 }
 
+/// The outcome of what can be done without a thread.
+enum Brief {
+    Done(Result<Output, Fault>),
+    /// The file as it was opened, if it was: it is opened once.
+    Longer(Option<Result<Open, Fault>>),
+}
+
 impl Read {
-    /// Shows a small text file. For all others, and for arguments that are refused, nothing.
-    fn brief(&self, cx: &Cx) -> Option<Result<Output, Fault>> {
-        if self.offset == Some(0) || self.limit == Some(0) || self.column.is_some() {
-            return None;
+    /// Shows a small text file. All others, and arguments that are refused, take longer.
+    fn brief(&self, cx: &Cx) -> Brief {
+        if self.path.trim().is_empty()
+            || self.offset == Some(0)
+            || self.limit == Some(0)
+            || self.column.is_some()
+        {
+            return Brief::Longer(None);
         }
-        let open = cx.files().open_brief(&self.path, BRIEF)?;
+        let open = match cx.files().open_brief(&self.path) {
+            Some(Ok(open)) if open.is_brief(BRIEF) => open,
+            opened => return Brief::Longer(opened),
+        };
         let location = open.location.clone();
-        let bytes = open.load(&self.path, BRIEF).ok()?.bytes;
-        let text = Text::share(bytes.clone()).ok().filter(|_| !bytes.starts_with(PDF))?;
-        Some(self.page(cx, &location, &text))
+        let text = match open.load(&self.path, BRIEF) {
+            Ok(loaded) if !loaded.bytes.starts_with(PDF) => Text::share(loaded.bytes),
+            // Read again: it grew, or it is no text.
+            _ => return Brief::Longer(None),
+        };
+        match text {
+            Ok(text) => Brief::Done(self.page(cx, &location, &text)),
+            Err(_) => Brief::Longer(None),
+        }
     }
 
-    fn read(&self, cx: &Cx) -> Result<Output, Fault> {
+    fn read(&self, cx: &Cx, opened: Option<Result<Open, Fault>>) -> Result<Output, Fault> {
         if self.path.trim().is_empty() {
             return Err(Fault::bad_args("`path` is empty").next("Name a file; `.` lists the workspace."));
         }
@@ -83,7 +103,7 @@ impl Read {
         if self.limit == Some(0) {
             return Err(Fault::bad_args("`limit` is 0, so there is nothing to show"));
         }
-        let open = match cx.files().open(&self.path) {
+        let open = match opened.unwrap_or_else(|| cx.files().open(&self.path)) {
             Ok(open) => open,
             Err(fault) => return self.list(cx).ok_or(fault),
         };
