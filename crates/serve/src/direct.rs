@@ -8,12 +8,17 @@ use rustix::{
     fs::{FileType, fstat},
     net::{SendFlags, send},
 };
+#[cfg(target_os = "linux")]
+use rustix::{io::ioctl_fionread, pipe::fcntl_getpipe_size};
 
 use crate::standard_stream::StandardStream;
 
-/// The longest line that is written so. A pipe that can be written takes this many bytes, and a socket takes them whole
-/// or not at all.
+/// A pipe that can be written takes a line of this many bytes, and a socket takes it whole or not at all.
 const SHORT: usize = 4096;
+
+/// The longest line that is written so: an empty pipe takes it, and so does a socket that can be written, which has most
+/// of its buffer free then.
+const LONG: usize = 32 * 1024;
 
 /// The output of a server, shared with the thread that writes longer lines.
 pub(crate) struct Direct {
@@ -42,23 +47,22 @@ impl Direct {
 
     /// Writes a line if that takes no waiting and it is `next`. Otherwise nothing is written.
     pub(crate) fn write(&self, line: &[u8], is_next: impl FnOnce() -> bool) -> bool {
-        if line.len() > SHORT {
+        if line.len() > LONG {
             return false;
         }
         let Some(mut output) = self.output.try_lock() else { return false };
         if !is_next() {
             return false;
         }
+        let is_long = line.len() > SHORT;
+        if (is_long || !self.is_socket) && !is_writable(output.file()) {
+            return false;
+        }
         let written = if self.is_socket {
             send(output.file(), line, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+        } else if is_long && !holds(output.file(), line.len()) {
+            return false;
         } else {
-            let mut wanted = [PollFd::new(output.file(), PollFlags::OUT)];
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            let is_writable = poll(&mut wanted, Some(&now)).is_ok_and(|ready| ready == 1)
-                && wanted.iter().all(|it| it.revents() == PollFlags::OUT);
-            if !is_writable {
-                return false;
-            }
             rustix::io::write(output.file(), line)
         };
         let Ok(written) = written else { return false };
@@ -66,6 +70,25 @@ impl Direct {
         let _ = output.write_all(line.get(written..).unwrap_or_default());
         true
     }
+}
+
+fn is_writable(output: &File) -> bool {
+    let mut wanted = [PollFd::new(output, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut wanted, Some(&now)).is_ok_and(|ready| ready == 1)
+        && wanted.iter().all(|it| it.revents() == PollFlags::OUT)
+}
+
+/// Returns whether a pipe is empty, and large enough for this many bytes.
+#[cfg(target_os = "linux")]
+fn holds(pipe: &File, bytes: usize) -> bool {
+    ioctl_fionread(pipe).is_ok_and(|unread| unread == 0)
+        && fcntl_getpipe_size(pipe).is_ok_and(|size| size >= bytes)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn holds(_pipe: &File, _bytes: usize) -> bool {
+    false
 }
 
 #[cfg(test)]
@@ -89,10 +112,11 @@ mod tests {
         ] {
             let direct = Direct::of(&output).unwrap();
             assert!(!direct.write(b"not next", || false));
-            assert!(!direct.write(&vec![b'x'; SHORT + 1], || true));
+            assert!(!direct.write(&vec![b'x'; LONG + 1], || true));
             let line = [b'x'; SHORT];
             let written = (0..10_000).take_while(|_| direct.write(&line, || true)).count();
             assert!((1..10_000).contains(&written), "{written}");
+            assert!(!direct.write(&[b'x'; LONG], || true));
             let turn = direct.turn();
             assert!(!direct.write(b"x", || true));
             drop(turn);
@@ -101,6 +125,30 @@ mod tests {
             input.read_to_end(&mut all).unwrap();
             assert_eq!(all.len(), written * SHORT);
         }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn long_line_is_written_to_a_pipe_that_is_empty_and_large_enough() {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let (mut input, output) = (File::from(read), File::from(write));
+        let direct = Direct::of(&output).unwrap();
+        assert!(direct.write(&[b'x'; LONG], || true));
+        assert!(!direct.write(&[b'x'; LONG], || true), "the pipe has unread bytes");
+        input.read_exact(&mut vec![0; LONG]).unwrap();
+        rustix::pipe::fcntl_setpipe_size(&output, LONG / 2).unwrap();
+        assert!(!direct.write(&[b'x'; LONG], || true), "the pipe is too small");
+        assert!(direct.write(b"short", || true));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn long_line_is_written_to_a_socket_as_a_whole() {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let direct = Direct::of(&File::from(OwnedFd::from(one))).unwrap();
+        assert!(direct.write(&[b'x'; LONG], || true));
+        other.set_nonblocking(true).unwrap();
+        other.read_exact(&mut vec![0; LONG]).unwrap();
     }
 
     #[test]
