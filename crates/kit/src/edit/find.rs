@@ -45,66 +45,54 @@ impl Needle {
         Some(Self { first, between, last })
     }
 
-    /// Returns its places among the rows that `within` admits, at most `most`.
-    pub(super) fn hits(
-        &self,
-        text: &Text,
-        places: Places,
-        most: usize,
-        within: impl Fn(Range<usize>) -> bool,
-    ) -> Vec<Hit> {
+    /// Returns its places, each of which lies in one of these sorted ranges of rows; at most `most`.
+    pub(super) fn hits(&self, text: &Text, places: Places, most: usize, among: &[Range<usize>]) -> Vec<Hit> {
         let mut hits = match &self.last {
-            None => self.hits_in_lines(text, places, most, &within),
-            Some(last) => self.hits_over_lines(text, last, places, &within),
+            None => self.hits_in_lines(text, places, most, among),
+            Some(last) => self.hits_over_lines(text, last, places, among),
         };
         hits.truncate(most);
         hits
     }
 
-    fn hits_in_lines(
-        &self,
-        text: &Text,
-        places: Places,
-        most: usize,
-        within: &impl Fn(Range<usize>) -> bool,
-    ) -> Vec<Hit> {
+    fn hits_in_lines(&self, text: &Text, places: Places, most: usize, among: &[Range<usize>]) -> Vec<Hit> {
         let finder = memchr::memmem::Finder::new(&self.first);
         let mut hits = Vec::new();
-        let mut from = text.span(0).map_or(0, |span| span.start);
-        while hits.len() < most
-            && let Some(at) = text.bytes().get(from..).and_then(|rest| finder.find(rest))
-        {
-            let span = from + at..from + at + self.first.len();
-            from = span.start + 1;
-            let row = text.row_at(span.start);
-            let Some(line) = text.span(row) else { break };
-            let content = text.content(row).unwrap_or_default();
-            let whole = span.end <= line.start + content.len()
-                && (span.start - line.start).is_multiple_of(text.encoding().unit());
-            if whole && within(row..row + 1) {
-                if places == Places::Apart {
-                    from = span.end;
+        for rows in among {
+            let Some(mut from) = text.span(rows.start).map(|span| span.start) else { continue };
+            let end = text.gap(rows.end).min(text.bytes().len());
+            while hits.len() < most
+                && let Some(at) = text.bytes().get(from..end).and_then(|rest| finder.find(rest))
+            {
+                let span = from + at..from + at + self.first.len();
+                from = span.start + 1;
+                let row = text.row_at(span.start);
+                let Some(line) = text.span(row) else { break };
+                let content = text.content(row).unwrap_or_default();
+                let whole = span.end <= line.start + content.len()
+                    && (span.start - line.start).is_multiple_of(text.encoding().unit());
+                if whole {
+                    if places == Places::Apart {
+                        from = span.end;
+                    }
+                    hits.push(Hit { span, rows: row..row + 1, endings: 0 });
                 }
-                hits.push(Hit { span, rows: row..row + 1, endings: 0 });
             }
         }
         hits
     }
 
-    fn hits_over_lines(
-        &self,
-        text: &Text,
-        last: &[u8],
-        places: Places,
-        within: &impl Fn(Range<usize>) -> bool,
-    ) -> Vec<Hit> {
+    fn hits_over_lines(&self, text: &Text, last: &[u8], places: Places, among: &[Range<usize>]) -> Vec<Hit> {
         let mut hits: Vec<Hit> = Vec::new();
-        for row in 0..text.line_count() {
-            if let Some(hit) = self.hit_at(text, row, last)
-                && within(hit.rows.clone())
-                && (places == Places::Sharing || hits.last().is_none_or(|it| it.span.end <= hit.span.start))
-            {
-                hits.push(hit);
+        for rows in among {
+            for row in rows.clone() {
+                if let Some(hit) = self.hit_at(text, row, last)
+                    && hit.rows.end <= rows.end
+                    && (places == Places::Sharing
+                        || hits.last().is_none_or(|it| it.span.end <= hit.span.start))
+                {
+                    hits.push(hit);
+                }
             }
         }
         hits
@@ -167,7 +155,7 @@ mod tests {
 
     fn spans(text: &Text, old: &str, places: Places) -> Vec<Range<usize>> {
         let needle = Needle::new(text, old).unwrap();
-        needle.hits(text, places, MOST, |_| true).into_iter().map(|hit| hit.span).collect()
+        needle.hits(text, places, MOST, &[0..text.line_count()]).into_iter().map(|hit| hit.span).collect()
     }
 
     #[test]
@@ -188,6 +176,21 @@ mod tests {
         let text = Text::parse("x\nx\nx\n").unwrap();
         assert_eq!(spans(&text, "x\nx\n", Places::Sharing).len(), 2);
         assert_eq!(spans(&text, "x\nx\n", Places::Apart).len(), 1);
+    }
+
+    #[test]
+    fn finds_only_what_lies_in_one_of_the_ranges_of_rows() {
+        let text = Text::parse("\u{feff}ab\nab\r\nab\nab").unwrap();
+        let rows = |old: &str, among: &[Range<usize>]| -> Vec<Range<usize>> {
+            let needle = Needle::new(&text, old).unwrap();
+            needle.hits(&text, Places::Sharing, MOST, among).into_iter().map(|hit| hit.rows).collect()
+        };
+        assert_eq!(rows("ab", &[0..1, 2..4]), [0..1, 2..3, 3..4]);
+        assert_eq!(rows("b", &[1..2]), [1..2]);
+        assert!(rows("ab", &[]).is_empty());
+        assert_eq!(rows("b\nab\nab", &[0..4]), [0..3, 1..4]);
+        assert_eq!(rows("b\nab", &[0..2, 3..4]), [0..2]);
+        assert_eq!(rows("ab\n", &[0..1, 3..4]), [0..1]);
     }
 
     #[test]

@@ -327,7 +327,9 @@ impl Made {
         };
         let most = if which == Which::All { usize::MAX } else { find::MOST };
         let everywhere = |old: &str| {
-            Needle::new(text, old).map(|needle| needle.hits(text, places, most, |_| true)).unwrap_or_default()
+            Needle::new(text, old)
+                .map(|needle| needle.hits(text, places, most, &[0..text.line_count()]))
+                .unwrap_or_default()
         };
         let mut old = Cow::Borrowed(old);
         let mut hits = everywhere(&old);
@@ -345,7 +347,7 @@ impl Made {
             let [hit] = hits.as_slice() else { return Err(ambiguous(past, &hits).into()) };
             past.settled(&hit.rows, None, |text, shown| {
                 let Some(needle) = Needle::new(text, &old) else { return Vec::new() };
-                let hits = needle.hits(text, Places::Sharing, find::MOST, |rows| shown.covers(rows));
+                let hits = needle.hits(text, Places::Sharing, find::MOST, shown.ranges());
                 hits.into_iter().map(|hit| hit.rows).collect()
             })?;
         }
