@@ -1,8 +1,12 @@
 //! The `haft` program: becomes the process that starts commands, or runs one verb of the command line.
 
-use std::process::ExitCode;
+use std::{pin::pin, process::ExitCode};
 
-use haft::{Haft, Place, print, verbs};
+use haft::{
+    Haft, Place,
+    kit::{Fault, Kind, reactor},
+    print, verbs,
+};
 
 fn main() -> ExitCode {
     // The keeper, the decoder workers and the probe that `haft doctor` runs in the sandbox are this program too.
@@ -34,14 +38,15 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let done = runtime.block_on(haft.run(&place));
+    let mut done = Err(Fault::bug("the program ended before its command did"));
+    reactor::run(&runtime, pin!(async { done = haft.run(&place).await }));
     // The program does not wait for a thread that a stopped call left behind.
     runtime.shutdown_background();
     match done {
         Ok(code) => code,
         Err(fault) => {
             print::fault(&fault);
-            ExitCode::from(if fault.kind == haft::kit::Kind::BadArgs { verbs::USAGE } else { verbs::FAULT })
+            ExitCode::from(if fault.kind == Kind::BadArgs { verbs::USAGE } else { verbs::FAULT })
         }
     }
 }
@@ -49,19 +54,26 @@ fn main() -> ExitCode {
 /// Starts logging to standard error; without `HAFT_LOG`, only errors are logged. With it, the end of each span is
 /// logged too.
 fn start_log() {
-    use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
+    use tracing_subscriber::{
+        EnvFilter,
+        filter::{LevelFilter, Targets},
+        fmt::{format::FmtSpan, layer},
+        layer::SubscriberExt as _,
+        registry,
+        util::SubscriberInitExt as _,
+    };
     let asked = std::env::var_os("HAFT_LOG").is_some_and(|it| !it.is_empty());
     let filter = if asked { EnvFilter::try_from_env("HAFT_LOG").ok() } else { None };
     // rmcp traces whole messages, with any secrets in them.
-    let filter = match (filter, "rmcp=error".parse()) {
-        (Some(filter), Ok(directive)) => filter.add_directive(directive),
-        // The caller reports the errors of a server; rmcp would repeat them.
-        _ => EnvFilter::new("error,rmcp=off"),
-    };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_span_events(FmtSpan::CLOSE)
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
+    if let (Some(filter), Ok(directive)) = (filter, "rmcp=error".parse()) {
+        return tracing_subscriber::fmt()
+            .with_env_filter(filter.add_directive(directive))
+            .with_span_events(FmtSpan::CLOSE)
+            .with_writer(std::io::stderr)
+            .with_ansi(false)
+            .init();
+    }
+    // The caller reports the errors of a server; rmcp would repeat them.
+    let errors = Targets::new().with_default(LevelFilter::ERROR).with_target("rmcp", LevelFilter::OFF);
+    registry().with(errors).with(layer().with_writer(std::io::stderr).with_ansi(false)).init();
 }

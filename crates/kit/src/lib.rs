@@ -35,6 +35,7 @@ pub mod nearest;
 pub mod net;
 pub mod procs;
 pub mod quote;
+pub mod reactor;
 pub mod redact;
 pub mod references;
 pub mod seen;

@@ -11,7 +11,7 @@ use kit::{
     Fault, Touches,
     decoders::Decoders,
     procs::Procs,
-    services::{Agents, Groups, Shelf, Transcript},
+    services::{Agents, Groups, Shelf, Soon, Transcript},
 };
 use sandbox::proxy::Hosts;
 use serde_json::Value;
@@ -190,8 +190,9 @@ impl Session {
     /// Runs one call, from start to finish. Calls may run at the same time; those that touch the same things
     /// wait for each other, in the order in which their futures were first polled. Dropping the future stops
     /// the call.
-    pub async fn call(&self, call: Call) -> Answer {
-        call::run(&self.state, call, None).await
+    pub fn call(&self, call: Call) -> Soon<'_, Answer> {
+        // Boxed as a trait object: otherwise it is compiled in the crate of the caller, with its level of optimization.
+        Box::pin(call::run(&self.state, call, None))
     }
 
     /// Returns whether there is a tool of this name; checks the tool folders first, if needed.

@@ -15,6 +15,7 @@ pub(crate) mod tokens;
 
 use std::{io, net::TcpListener as StdListener, sync::Arc, time::Duration};
 
+use kit::services::Soon;
 use tokio::{
     net::TcpListener,
     time::{sleep, timeout},
@@ -101,25 +102,36 @@ pub async fn http<H: Backend>(
     open: impl Fn(Visit<'_>) -> io::Result<H> + Send + Sync + 'static,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    listener.set_nonblocking(true)?;
-    let listener = TcpListener::from_std(listener)?;
-    let address = listener.local_addr()?;
-    let idle = settings.idle;
     let of_endpoint = Endpoints { sessions: settings.sessions, one_session: settings.one_session };
-    let endpoint = endpoint(of_endpoint, about, open);
-    let server = Arc::new(Server::new(&settings, address.port(), endpoint.clone()));
-    let tasks = TaskTracker::new();
-    tokio::select! {
-        never = accept(&listener, &server, &tasks) => match never {},
-        never = rounds(&server, &*endpoint, idle) => match never {},
-        () = stop.cancelled() => {}
-    }
-    drop(listener);
-    tasks.close();
-    server.close();
-    endpoint.finish().await;
-    let _ = timeout(FINISH, tasks.wait()).await;
-    Ok(())
+    serve(listener, settings, endpoint(of_endpoint, about, open), stop).await
+}
+
+/// A trait object, so that the server is compiled in this crate.
+fn serve(
+    listener: StdListener,
+    settings: Http,
+    endpoint: Arc<dyn Mounted>,
+    stop: CancellationToken,
+) -> Soon<'static, io::Result<()>> {
+    Box::pin(async move {
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        let idle = settings.idle;
+        let server = Arc::new(Server::new(&settings, address.port(), endpoint.clone()));
+        let tasks = TaskTracker::new();
+        tokio::select! {
+            never = accept(&listener, &server, &tasks) => match never {},
+            never = rounds(&server, &*endpoint, idle) => match never {},
+            () = stop.cancelled() => {}
+        }
+        drop(listener);
+        tasks.close();
+        server.close();
+        endpoint.finish().await;
+        let _ = timeout(FINISH, tasks.wait()).await;
+        Ok(())
+    })
 }
 
 async fn rounds(server: &Server, endpoint: &dyn Mounted, idle: Duration) -> std::convert::Infallible {

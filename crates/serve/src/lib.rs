@@ -11,6 +11,7 @@ mod batch;
 mod client;
 mod direct;
 mod documents;
+mod erased;
 mod hooks;
 mod http;
 mod in_flight;

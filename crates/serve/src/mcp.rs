@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, services::Soon};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt as _,
     model::{
@@ -39,7 +39,7 @@ use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{answer, backend::Backend, direct::Direct, message::LISTENING, stdio};
+use crate::{answer, backend::Backend, direct::Direct, erased::Erased, message::LISTENING, stdio};
 use logging::LogSettings;
 use multi_round::PendingRounds;
 use pages::page;
@@ -80,9 +80,16 @@ impl About {
 /// # Errors
 /// When the process has no standard input or output, or no threads are left.
 pub async fn mcp_stdio(backend: impl Backend, about: About) -> io::Result<()> {
-    let (input, output) = stdio::private()?;
-    let direct = Direct::of(output.file());
-    on_streams(backend, about, input, output, direct).await
+    on_standard_streams(Erased::new(backend), about).await
+}
+
+/// A trait object, so that the protocol is compiled in this crate.
+fn on_standard_streams(backend: Erased, about: About) -> Soon<'static, io::Result<()>> {
+    Box::pin(async move {
+        let (input, output) = stdio::private()?;
+        let direct = Direct::of(output.file());
+        on_streams(backend, about, input, output, direct).await
+    })
 }
 
 /// Serves MCP on any pair of byte streams, until the input ends or the output breaks. Calls in flight are
@@ -96,11 +103,11 @@ pub async fn mcp(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> io::Result<()> {
-    on_streams(backend, about, input, output, None).await
+    on_streams(Erased::new(backend), about, input, output, None).await
 }
 
 async fn on_streams(
-    backend: impl Backend,
+    backend: Erased,
     about: About,
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,

@@ -31,6 +31,7 @@ use super::{
 };
 use crate::{
     backend::Backend,
+    erased::Erased,
     mcp::{About, McpServer},
     message::{self, LISTENING, Message, Refusal, understand},
     salvage::repaired,
@@ -94,7 +95,11 @@ pub fn endpoint<H: Backend>(
     about: About,
     open: impl Fn(Visit<'_>) -> io::Result<H> + Send + Sync + 'static,
 ) -> Arc<dyn Mounted> {
-    Arc::new(Endpoint::new(settings, about, Box::new(open)))
+    erased(settings, about, Box::new(move |visit| open(visit).map(Erased::new)))
+}
+
+fn erased(settings: Endpoints, about: About, open: Opening<Erased>) -> Arc<dyn Mounted> {
+    Arc::new(Endpoint::new(settings, about, open))
 }
 
 /// An endpoint.
