@@ -326,9 +326,10 @@ impl Made {
             Which::All => Places::Apart,
         };
         let most = if which == Which::All { usize::MAX } else { find::MOST };
+        let all = Rows::from(0..text.line_count());
         let everywhere = |old: &str| {
             Needle::new(text, old)
-                .map(|needle| needle.hits(text, places, most, &[0..text.line_count()]))
+                .map(|needle| needle.hits(text, places, most, all.ranges()))
                 .unwrap_or_default()
         };
         let mut old = Cow::Borrowed(old);
