@@ -84,7 +84,7 @@ impl Read {
         let location = open.location.clone();
         let text = match open.load(&self.path, BRIEF) {
             Ok(loaded) if !loaded.bytes.starts_with(PDF) => Text::share(loaded.bytes),
-            // Read again: it grew, or it is no text.
+            // Read again: it grew, or isn't text.
             _ => return Brief::Longer(None),
         };
         match text {
