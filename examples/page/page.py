@@ -259,9 +259,7 @@ def shows_the_transcript_byte_for_byte_through_cut_connections(stage):
     print(f"  {cutter.done} connections cut", flush=True)
 
 
-# Not at `approval_closed`: where the next call is being written, a page that comes late may show the decision before that call, and
-# one that watched after it.
-KINDS = ["turn_began", "asked", "reasoning", "text", "writing", "called", "approval_opened", "question_opened", "answered", "used", "undone"]
+KINDS = ["turn_began", "asked", "reasoning", "text", "writing", "called", "approval_opened", "approval_closed", "question_opened", "answered", "used", "undone"]
 
 
 def shows_the_transcript_after_the_server_was_killed_at_each_kind_of_row(stage):
