@@ -1,5 +1,7 @@
 //! Resources and prompts.
 
+use std::sync::Arc;
+
 use kit::{Body, Part};
 use serde_json::Value;
 
@@ -42,6 +44,21 @@ pub struct Content {
     pub mime: Option<String>,
     /// The content.
     pub body: Body,
+}
+
+/// A view that a host shows beside the calls of some tools: one HTML document (MCP Apps).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// Its address: `ui://haft/diff`.
+    pub uri: String,
+    /// Its name for programs.
+    pub name: String,
+    /// Its description, in one line.
+    pub description: String,
+    /// The document. It loads nothing.
+    pub html: Arc<str>,
+    /// The tools whose calls it shows.
+    pub tools: Vec<String>,
 }
 
 /// A prompt that a person can start a message with.
