@@ -125,7 +125,8 @@ mod tests {
             Event::Agent(Done::Writing { index, call: call.to_owned(), tool: "write".to_owned(), bytes })
         };
         let used = Event::Agent(Done::Used { usage: agent::model::Usage::default(), cost: None });
-        let rows = [writing(0, "c_1", 1), writing(1, "c_2", 2), writing(0, "c_1", 3), writing(1, "c_2", 4), used];
+        let rows =
+            [writing(0, "c_1", 1), writing(1, "c_2", 2), writing(0, "c_1", 3), writing(1, "c_2", 4), used];
         let (mut compaction, mut writes) = (Compaction::default(), Vec::new());
         for (seq, event) in (1..).zip(&rows) {
             compaction.see(seq, event, &mut writes);
@@ -133,7 +134,9 @@ mod tests {
         let made: Vec<_> = writes
             .iter()
             .map(|it| match it {
-                Write::Compact { pieces, body } => (pieces.clone(), body["call"].clone(), body["bytes"].clone()),
+                Write::Compact { pieces, body } => {
+                    (pieces.clone(), body["call"].clone(), body["bytes"].clone())
+                }
                 Write::Add { .. } => panic!("a compaction adds nothing"),
             })
             .collect();

@@ -101,4 +101,5 @@ export type FileEntry = { name: string; kind: 'file' | 'folder' | 'link' | 'othe
 export type Attachment = { text: { name: string; text: string } } | { picture: { name: string; data: string } } | { upload: string };
 export type Share = { id: string; session: string; from?: number; to?: number; expires_ms?: number; address: string };
 export type Grant = { id: number; workspace: string; effect: string; session?: string | null; made_ms: number };
+export type SignIn = { id: string; name: string; role: Role; by: 'token' | 'code'; made_ms: number; expires_ms: number; is_own: boolean };
 export type Token = { name: string; role: Role; made_ms?: number; from: string; token?: string };
