@@ -79,12 +79,14 @@ def offers_views_only_to_hosts_that_announce_them(options, browser):
     assert [it["uri"] for it in offered["views"]] == [f"{ONE}diff", f"{ONE}jobs", f"{ONE}part"], offered
     assert all(it["isRight"] and it["meta"] == {"csp": {}, "prefersBorder": True} for it in offered["read"]), offered
     linked = {name: uri for name, uri, _ in offered["linked"]}
-    assert linked["edit"] == linked["write"] == linked["undo"] == f"{ONE}diff" and linked["jobs"] == f"{ONE}jobs", linked
+    assert linked["edit"] == linked["write"] == f"{ONE}diff" and linked["shell_status"] == f"{ONE}jobs" and linked["render_3d"] == f"{ONE}part", linked
+    # Tools that only the views call are kept from the model.
+    assert set(offered["forViews"]) == {"undo", "jobs", "stop_task", "share_file"}, offered["forViews"]
     print("  views:", {it["uri"]: it["bytes"] for it in offered["read"]}, "tools:", linked, flush=True)
     host.end()
     plain = Host(options, browser, f"{options.room}/work/plain", announces=False)
     offered = plain.page.evaluate("offered()")
-    assert offered == {"views": [], "read": [], "linked": []}, offered
+    assert offered == {"views": [], "read": [], "linked": [], "forViews": []}, offered
     answer = plain.page.evaluate("rpc('resources/read', {uri: 'ui://haft/diff'}).then(() => 'read', (it) => it.message)")
     assert answer != "read", "a view was given to a client that announced none"
     (plain.folder / "a.txt").write_text("one\n")
@@ -125,7 +127,7 @@ def shows_jobs_and_stops_one(options, browser):
     host = Host(options, browser, f"{options.room}/work/jobs")
     begun = host.rpc("tools/call", {"name": "shell", "arguments": {"command": "echo begun; sleep 300", "wait_ms": 100}})
     assert not begun.get("isError"), begun
-    _, view = host.show("jobs", {})
+    _, view = host.show("shell_status", {"action": "list"})
     job = view.locator(".job")
     job.locator("summary").click()
     until("its output is there", lambda: "begun" in job.locator(".output").inner_text())

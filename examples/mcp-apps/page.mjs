@@ -1,6 +1,6 @@
 /** The page of a host of MCP Apps: shows the view of a call in a frame, and passes what it asks for on to the server. */
 
-import { AppBridge, PostMessageTransport, RESOURCE_MIME_TYPE, getToolUiResourceUri, McpUiResourceMetaSchema, McpUiToolMetaSchema } from '@modelcontextprotocol/ext-apps/app-bridge';
+import { AppBridge, PostMessageTransport, RESOURCE_MIME_TYPE, getToolUiResourceUri, isToolVisibilityAppOnly, McpUiResourceMetaSchema, McpUiToolMetaSchema } from '@modelcontextprotocol/ext-apps/app-bridge';
 
 async function rpc(method, params) {
   const answer = await fetch('/rpc', { method: 'POST', body: JSON.stringify({ method, params }) });
@@ -22,8 +22,8 @@ window.offered = async () => {
     const { contents: [one] } = await rpc('resources/read', { uri: it.uri });
     read.push({ uri: one.uri, mime: one.mimeType, isRight: one.mimeType === RESOURCE_MIME_TYPE, meta: McpUiResourceMetaSchema.parse(one._meta.ui), bytes: one.text.length });
   }
-  const linked = tools.filter((it) => it._meta?.ui).map((it) => [it.name, getToolUiResourceUri(it), !!McpUiToolMetaSchema.parse(it._meta.ui)]);
-  return { views, read, linked };
+  const linked = tools.filter((it) => it._meta?.ui?.resourceUri).map((it) => [it.name, getToolUiResourceUri(it), !!McpUiToolMetaSchema.parse(it._meta.ui)]);
+  return { views, read, linked, forViews: tools.filter(isToolVisibilityAppOnly).map((it) => it.name) };
 };
 
 /** Calls a tool as the model would, and shows its view. */

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kit::{Body, Part};
+use kit::{Body, Part, Spec};
 use serde_json::Value;
 
 use crate::client::Level;
@@ -47,7 +47,7 @@ pub struct Content {
 }
 
 /// A view that a host shows beside the calls of some tools: one HTML document (MCP Apps).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct View {
     /// Its address: `ui://haft/diff`.
     pub uri: String,
@@ -59,6 +59,8 @@ pub struct View {
     pub html: Arc<str>,
     /// The tools whose calls it shows.
     pub tools: Vec<String>,
+    /// The tools that it calls itself. One that is not listed is listed for views alone.
+    pub calls: Vec<Spec>,
 }
 
 /// A prompt that a person can start a message with.

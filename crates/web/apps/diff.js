@@ -44,5 +44,5 @@ function draw(call, changes) {
   fill(main, figures, said);
 }
 
-document.body.append(main);
+document.body.append(h('h1', { class: 'sr' }, 'Changes'), main);
 void host.connect();

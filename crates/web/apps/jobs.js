@@ -60,5 +60,5 @@ function card(job) {
     h('p', { class: 'small' }, h('code', null, job.id), ' ', h('span', { class: 'muted' }, `${job.state} · ${duration(job.ms)}`)), details);
 }
 
-document.body.append(main);
+document.body.append(h('h1', { class: 'sr' }, 'Jobs'), main);
 void host.connect();

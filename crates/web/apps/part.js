@@ -49,5 +49,5 @@ function pictures(result) {
   });
 }
 
-document.body.append(main);
+document.body.append(h('h1', { class: 'sr' }, 'Part'), main);
 void host.connect();

@@ -97,6 +97,7 @@ export type Info = { version: string; name: string; role: Role; by_cookie?: bool
 export type OpenApproval = { session: string; workspace: string; title: string; approval: Approval };
 export type OpenQuestion = { session: string; workspace: string; title: string; question: Question };
 export type ChangingCall = { call: string; tool: string; at_ms: number; undone: boolean; undoes?: string | null; files: Change[] };
+export type HeadDiff = { against: 'head'; commit: string; branch?: string | null; files: Change[]; others: { path: string; kind: string }[]; more?: boolean };
 export type FileEntry = { name: string; kind: 'file' | 'folder' | 'link' | 'other'; bytes: number; modified_ms: number };
 export type Attachment = { text: { name: string; text: string } } | { picture: { name: string; data: string } } | { upload: string };
 export type Share = { id: string; session: string; from?: number; to?: number; expires_ms?: number; address: string };

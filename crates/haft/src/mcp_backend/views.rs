@@ -12,7 +12,7 @@ use store::changes::DiffLimits;
 use super::{McpBackend, aside};
 
 /// The tools whose answers the board of jobs shows.
-const JOB_TOOLS: [&str; 3] = ["jobs", "read_job", "stop_task"];
+const JOB_TOOLS: [&str; 4] = ["jobs", "read_job", "shell_status", "stop_task"];
 
 /// The tools whose files the 3D viewer shows.
 const PART_TOOLS: [&str; 2] = ["model_3d", "render_3d"];
@@ -27,7 +27,13 @@ impl McpBackend {
     pub(super) fn all_views(&self) -> Vec<View> {
         let specs = self.session.catalog().listed().cloned().collect::<Vec<_>>();
         let changes_files = |kinds: Kinds| kinds.covers(Kinds::WRITE) && !kinds.covers(Kinds::RUN);
+        let catalog = self.session.catalog();
         let view = |it: &web::View| {
+            let called: &[&str] = match it.name {
+                "jobs" => &["jobs", "stop_task"],
+                "part" => &["share_file"],
+                _ => &["undo"],
+            };
             let tools = match it.name {
                 "jobs" => JOB_TOOLS.map(str::to_owned).to_vec(),
                 "part" => PART_TOOLS.map(str::to_owned).to_vec(),
@@ -43,6 +49,7 @@ impl McpBackend {
                 description: it.about.to_owned(),
                 html: it.html.clone(),
                 tools,
+                calls: called.iter().filter_map(|name| Some(catalog.get(name)?.spec().clone())).collect(),
             }
         };
         web::views().iter().map(view).collect()

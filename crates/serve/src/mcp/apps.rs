@@ -12,7 +12,7 @@ use runtime::Answer;
 use serde_json::{Map, Value, json};
 
 use super::McpServer;
-use crate::{backend::Backend, documents::View, message::echo};
+use crate::{answer, backend::Backend, documents::View, message::echo};
 
 /// The name of the extension.
 const EXTENSION: &str = "io.modelcontextprotocol/ui";
@@ -47,10 +47,17 @@ impl<H: Backend> McpServer<H> {
         if shows_views(context) { self.backend.views() } else { Vec::new() }
     }
 
-    /// Names the view of each tool that has one.
-    pub(super) fn link_views(&self, tools: &mut [Tool], context: &RequestContext<RoleServer>) {
+    /// Names the view of each tool that has one, and adds the tools that only views call: hosts keep these from the model.
+    pub(super) fn link_views(&self, tools: &mut Vec<Tool>, context: &RequestContext<RoleServer>) {
         let views = self.views(context);
-        for tool in tools {
+        for spec in views.iter().flat_map(|it| &it.calls) {
+            if tools.iter().all(|it| it.name != spec.name) {
+                let mut tool = answer::tool(spec);
+                tool.meta = Some(meta("ui", json!({"visibility": ["app"]})));
+                tools.push(tool);
+            }
+        }
+        for tool in tools.iter_mut().filter(|it| it.meta.is_none()) {
             if let Some(view) = views.iter().find(|it| it.tools.iter().any(|name| *name == tool.name)) {
                 tool.meta = Some(meta("ui", json!({"resourceUri": view.uri})));
             }
