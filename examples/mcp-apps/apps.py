@@ -11,6 +11,8 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 ONE = "ui://haft/"
+# Those that run: a part that fails leaves none.
+HOSTS = []
 
 
 class Host:
@@ -18,6 +20,7 @@ class Host:
 
     def __init__(self, options, browser, folder, announces=True):
         self.options, self.folder = options, Path(folder)
+        HOSTS.append(self)
         self.folder.mkdir(parents=True, exist_ok=True)
         command = ["node", options.host, options.haft, str(self.folder), f"{options.work}/page.bundle.mjs", "yes" if announces else "no"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -60,6 +63,7 @@ class Host:
                     self.page.screenshot(path=Path(self.options.pictures) / f"app-{name}-{width}-{scheme}.png")
 
     def end(self):
+        HOSTS.remove(self)
         self.page.close()
         self.process.terminate()
         self.process.wait()
@@ -186,6 +190,9 @@ def main():
             except Exception as error:  # A part that fails does not hide the others.
                 failed += 1
                 said = f"FAILED: {error}"
+            finally:
+                for it in list(HOSTS):
+                    it.end()
             print(f"{part.__name__.replace('_', ' ')}: {said} ({time.monotonic() - began:.1f} s)", flush=True)
         browser.close()
     return 1 if failed else 0

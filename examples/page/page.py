@@ -508,12 +508,13 @@ def commits_chosen_files_of_the_difference_to_head(stage):
     it.page.get_by_role("button", name="Panel: changes, files, jobs").click()
     it.page.get_by_role("button", name="Against HEAD").click()
     panel = it.page.locator(".panel")
-    panel.locator(".diff").nth(1).wait_for()
+    panel.get_by_label("Message of the commit").wait_for()
+    assert panel.locator(".diff").count() == 2
     assert "main" in panel.locator(".panel-bar").inner_text()
     it.axe(Path(stage.options.axe).read_text(), "the difference to HEAD")
-    panel.get_by_label("b.txt").uncheck()
+    panel.get_by_role("checkbox", name="b.txt").uncheck()
     panel.get_by_text("1 other file that differs").click()
-    assert not panel.get_by_label("c.txt").is_checked()
+    assert not panel.get_by_role("checkbox", name="c.txt").is_checked()
     panel.get_by_label("Message of the commit").fill("Change a")
     panel.get_by_role("button", name="Commit 1 file").click()
     wait_until("it is committed", lambda: git("log", "--format=%s", "-1").strip() == "Change a")
@@ -550,7 +551,7 @@ def shows_files_by_their_kind(stage):
     panel = it.page.locator(".panel")
     wanted = {
         "p.png": "img[alt='p.png']", "s.wav": "audio[controls]", "v.webm": "video[controls]", "d.pdf": "iframe[title='d.pdf']", "box.stl": "canvas[aria-label*='4 triangles']",
-        "t.csv": "table.csv td:text-is('a, b')", "n.ipynb": ".notebook .cell.code .output:text('one')", "t.txt": "pre.source:text('words')",
+        "t.csv": "table.csv td:text-is('a, b')", "n.ipynb": ".notebook .cell.code .output:text('one')", "t.txt": "pre.source .src-line:has-text('words')",
     }
     for name, selector in wanted.items():
         if name == "t.txt":
@@ -582,7 +583,7 @@ def has_jobs_and_a_terminal_in_the_panel(stage):
     card.get_by_role("button", name="Stop").click()
     wait_until("it is stopped", lambda: card.get_by_role("button", name="Stop").is_hidden())
     it.page.get_by_role("tab", name="Terminal").click()
-    command = it.page.get_by_label("Command")
+    command = it.page.get_by_role("textbox", name="Command")
     command.fill("echo $((6 * 7))")
     command.press("Enter")
     wait_until("the command's output is there", lambda: "42" in it.page.locator(".shell-output").inner_text())
@@ -623,7 +624,7 @@ def branches_rewinds_renames_shares_and_exports(stage):
     wait_until("its words are in the field", lambda: it.page.get_by_role("textbox", name="Message").input_value() == "Second.")
     it.page.locator(".entry.prompt").first.get_by_role("button").click()
     it.page.get_by_role("menuitem", name="Branch before this message").click()
-    it.page.wait_for_function("(session) => location.hash.startsWith('#/session/') && !location.hash.includes(session)", arg=session)
+    it.page.wait_for_function("(session) => location.hash.startsWith('#/session/') && location.hash !== `#/session/${session}`", arg=session)
     it.check_clean()
 
 
@@ -642,7 +643,7 @@ def finds_everything_by_the_keyboard(stage):
         it.page.wait_for_function("(place) => location.hash === `#/${place}`", arg=place)
         wait_until("it is shown", lambda place=place: it.page.evaluate("document.body.dataset.at") == place)
     keys.press("Control+k")
-    it.page.get_by_role("combobox").fill("my words")
+    it.page.get_by_role("combobox", name="Find a session or a command").fill("my words")
     keys.press("Enter")
     it.page.wait_for_function("(session) => location.hash.includes(session)", arg=session)
     it.page.locator(".entry.text").wait_for()

@@ -7,7 +7,7 @@ import { Host, dataOf, textOf } from './host.js';
 
 /** @typedef {import('../page/types').Change} Change */
 
-const main = h('main', { class: 'view' }, h('p', { class: 'muted' }, 'The call is running.'));
+const main = h('div', null, h('p', { class: 'muted' }, 'The call is running.'));
 const host = new Host();
 host.onCancelled = () => fill(main, h('p', { class: 'muted' }, 'The call was stopped.'));
 host.onResult = (result) => {
@@ -44,5 +44,5 @@ function draw(call, changes) {
   fill(main, figures, said);
 }
 
-document.body.append(h('h1', { class: 'sr' }, 'Changes'), main);
+document.body.append(h('main', { class: 'view' }, h('h1', { class: 'sr' }, 'Changes'), main));
 void host.connect();

@@ -12,7 +12,7 @@ const EVERY = 2_000;
 
 const list = h('div', { class: 'jobs' }, h('p', { class: 'muted' }, 'The call is running.'));
 const said = h('p', { role: 'status', hidden: true });
-const main = h('main', { class: 'view' }, list, said);
+const main = h('div', null, list, said);
 const host = new Host();
 /** Jobs whose output is open. @type {Set<string>} */
 const opened = new Set();
@@ -60,5 +60,5 @@ function card(job) {
     h('p', { class: 'small' }, h('code', null, job.id), ' ', h('span', { class: 'muted' }, `${job.state} · ${duration(job.ms)}`)), details);
 }
 
-document.body.append(h('h1', { class: 'sr' }, 'Jobs'), main);
+document.body.append(h('main', { class: 'view' }, h('h1', { class: 'sr' }, 'Jobs'), main));
 void host.connect();

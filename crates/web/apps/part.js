@@ -7,7 +7,7 @@ import { Host, textOf } from './host.js';
 
 /** @typedef {import('./host.js').Result} Result */
 
-const main = h('main', { class: 'view' }, h('p', { class: 'muted' }, 'The call is running.'));
+const main = h('div', null, h('p', { class: 'muted' }, 'The call is running.'));
 const host = new Host();
 let drop = () => {};
 host.onCancelled = () => fill(main, h('p', { class: 'muted' }, 'The call was stopped.'));
@@ -49,5 +49,5 @@ function pictures(result) {
   });
 }
 
-document.body.append(h('h1', { class: 'sr' }, 'Part'), main);
+document.body.append(h('main', { class: 'view' }, h('h1', { class: 'sr' }, 'Part'), main));
 void host.connect();
