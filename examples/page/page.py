@@ -26,8 +26,8 @@ class Stage:
         self.tools, self.browser, self.options = tools, browser, options
         self.servers, self.pages, self.ends = [], [], []
 
-    def server(self, name, script, files=None):
-        it = Server(self.options.haft, Path(self.options.room) / name, script, files)
+    def server(self, name, script, files=None, **options):
+        it = Server(self.options.haft, Path(self.options.room) / name, script, files, **options)
         self.servers.append(it)
         return it
 
@@ -493,7 +493,7 @@ def ends_the_sign_in_of_another_browser(stage):
 
 def commits_chosen_files_of_the_difference_to_head(stage):
     edits = [{"tool": "edit", "arguments": {"path": name, "edits": [{"old": "two", "new": "2"}]}} for name in ("a.txt", "b.txt")]
-    server = stage.server("head", [{"calls": edits}, {"say": "Done."}], {name: "one\ntwo\n" for name in ("a.txt", "b.txt", "c.txt")})
+    server = stage.server("head", [{"calls": edits}, {"say": "Done."}], {name: "one\ntwo\n" for name in ("a.txt", "b.txt", "c.txt")}, sandbox="workspace")
     git = lambda *words: subprocess.run(["git", "-C", server.folder, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True, text=True).stdout
     git("init", "-q", "-b", "main")
     for name, value in (("user.name", "Anna"), ("user.email", "anna@example.org")):
@@ -564,8 +564,9 @@ def shows_files_by_their_kind(stage):
             drawn = "(it) => { const gl = it.getContext('webgl2'), some = new Uint8Array(4); return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(it.width > 100)))); }"
             assert panel.locator("canvas").evaluate(drawn)
         panel.get_by_role("button", name="Files", exact=True).click()
-    # The stub of a video can't be played, and says nothing of it.
-    assert not it.errors and not it.foreign, (it.errors, it.foreign)
+    # The browser's own viewer of PDF loads its own files.
+    foreign = [one for one in it.foreign if not one.startswith("chrome")]
+    assert not it.errors and not foreign, (it.errors, foreign)
 
 
 def has_jobs_and_a_terminal_in_the_panel(stage):
