@@ -6,34 +6,39 @@ use std::{
 };
 
 fn main() {
-    let from = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("page");
-    println!("cargo::rerun-if-changed={}", from.display());
-    let mut files = Vec::new();
-    list(&from, "", &mut files);
-    files.sort();
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap_or_default());
     let out = PathBuf::from(env::var("OUT_DIR").unwrap_or_default());
-    if let Err(error) = embed(&from, &files, &out) {
-        println!("cargo::error=the page's files can't be written to {}: {error}", out.display());
+    for (folder, name, about) in
+        [("page", "FILES", "The files of the page"), ("apps", "APPS", "The files of views for hosts of MCP")]
+    {
+        let from = here.join(folder);
+        println!("cargo::rerun-if-changed={}", from.display());
+        let mut files = Vec::new();
+        list(&from, "", &mut files);
+        files.sort();
+        if let Err(error) = embed(&from, &files, &out, (name, about)) {
+            println!("cargo::error=the files of {folder} can't be written to {}: {error}", out.display());
+        }
     }
 }
 
 /// Writes the list of files, and beside it the modules as they are sent.
-fn embed(from: &Path, files: &[String], out: &Path) -> io::Result<()> {
+fn embed(from: &Path, files: &[String], out: &Path, (name, about): (&str, &str)) -> io::Result<()> {
     let mut rows = String::new();
+    let folder = from.file_name().unwrap_or_default();
     for name in files {
         let mut path = from.join(name);
         if name.ends_with(".js") {
-            let sent = out.join("page").join(name);
+            let sent = out.join(folder).join(name);
             fs::create_dir_all(sent.parent().unwrap_or(out))?;
             fs::write(&sent, stripped(&fs::read_to_string(path)?))?;
             path = sent;
         }
         rows += &format!("    ({name:?}, include_bytes!({:?})),\n", path.display().to_string());
     }
-    let text = format!(
-        "/// The files of the page, by their names.\nstatic FILES: &[(&str, &[u8])] = &[\n{rows}];\n"
-    );
-    fs::write(out.join("page_files.rs"), text)
+    let text = format!("/// {about}, by their names.\nstatic {name}: &[(&str, &[u8])] = &[\n{rows}];\n");
+    let list = format!("{}_files.rs", folder.display().to_string().trim_end_matches('s'));
+    fs::write(out.join(list), text)
 }
 
 /// Returns a module without indentation and without comments that have lines of their own: a fifth of what would be sent.

@@ -22,8 +22,8 @@ def free_port():
 class Server:
     """One `haft serve` in a workspace, with a model that reads its answers from a script."""
 
-    def __init__(self, haft, folder, script, files=None):
-        self.haft, self.folder, self.port = haft, Path(folder), free_port()
+    def __init__(self, haft, folder, script, files=None, sandbox="full"):
+        self.haft, self.folder, self.port, self.sandbox = haft, Path(folder), free_port(), sandbox
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, text in (files or {}).items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ class Server:
 
     def start(self):
         """Starts the server and reads the address that it prints."""
-        command = [self.haft, "--dir", str(self.folder), "--sandbox", "full", "serve", "--addr", f"127.0.0.1:{self.port}", "--model", f"script:{self.script}"]
+        command = [self.haft, "--dir", str(self.folder), "--sandbox", self.sandbox, "serve", "--addr", f"127.0.0.1:{self.port}", "--model", f"script:{self.script}"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         said = []
         for line in self.process.stdout:

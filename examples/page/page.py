@@ -1,6 +1,10 @@
 """What the page promises, shown in Chromium on the built program with a model that reads its answers from a script."""
 
 import argparse
+import base64
+import json
+import struct
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,8 +26,8 @@ class Stage:
         self.tools, self.browser, self.options = tools, browser, options
         self.servers, self.pages, self.ends = [], [], []
 
-    def server(self, name, script, files=None):
-        it = Server(self.options.haft, Path(self.options.room) / name, script, files)
+    def server(self, name, script, files=None, **options):
+        it = Server(self.options.haft, Path(self.options.room) / name, script, files, **options)
         self.servers.append(it)
         return it
 
@@ -259,9 +263,7 @@ def shows_the_transcript_byte_for_byte_through_cut_connections(stage):
     print(f"  {cutter.done} connections cut", flush=True)
 
 
-# Not at `approval_closed`: where the next call is being written, a page that comes late may show the decision before that call, and
-# one that watched after it.
-KINDS = ["turn_began", "asked", "reasoning", "text", "writing", "called", "approval_opened", "question_opened", "answered", "used", "undone"]
+KINDS = ["turn_began", "asked", "reasoning", "text", "writing", "called", "approval_opened", "approval_closed", "question_opened", "answered", "used", "undone"]
 
 
 def shows_the_transcript_after_the_server_was_killed_at_each_kind_of_row(stage):
@@ -466,7 +468,200 @@ def keeps_little_of_a_long_session_in_the_page(stage):
     it.check_clean()
 
 
+def ends_the_sign_in_of_another_browser(stage):
+    server = stage.server("sign-ins", [{"say": "Hello."}])
+    first = stage.page(server)
+    first.sign_in()
+    code = first.api("POST", "codes", {"role": "approve", "name": "phone"})["body"]["address"]
+    second = stage.page(server)
+    second.page.goto(code)
+    second.page.get_by_role("navigation", name="Sessions").wait_for()
+    first.go("settings")
+    row = first.page.locator("section.settings", has=first.page.get_by_role("heading", name="Signed in")).locator("li")
+    row.nth(1).wait_for()
+    assert row.count() == 2 and row.filter(has_text="this browser").count() == 1, row.all_inner_texts()
+    first.page.get_by_role("button", name="End the sign-in of phone").click()
+    wait_until("the list is short", lambda: row.count() == 1)
+    second.page.reload()
+    second.page.get_by_label("Or sign in with a token").wait_for()
+    # Whoever does not own the server has no list.
+    first.page.locator("section.settings", has_text="this browser").get_by_role("button", name="End").click()
+    first.page.get_by_role("button", name="Sign out").last.click()
+    first.page.get_by_label("Or sign in with a token").wait_for()
+    assert not first.errors and not second.errors, (first.errors, second.errors)
+
+
+def commits_chosen_files_of_the_difference_to_head(stage):
+    edits = [{"tool": "edit", "arguments": {"path": name, "edits": [{"old": "two", "new": "2"}]}} for name in ("a.txt", "b.txt")]
+    server = stage.server("head", [{"calls": edits}, {"say": "Done."}], {name: "one\ntwo\n" for name in ("a.txt", "b.txt", "c.txt")}, sandbox="workspace")
+    git = lambda *words: subprocess.run(["git", "-C", server.folder, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True, text=True).stdout
+    git("init", "-q", "-b", "main")
+    for name, value in (("user.name", "Anna"), ("user.email", "anna@example.org")):
+        git("config", name, value)
+    git("add", ".")
+    git("commit", "-qm", "first")
+    (server.folder / "c.txt").write_text("by hand\n")
+    it = stage.page(server)
+    it.sign_in()
+    it.new_session("Change them.")
+    it.wait_for_end()
+    it.page.get_by_role("button", name="Panel: changes, files, jobs").click()
+    it.page.get_by_role("button", name="Against HEAD").click()
+    panel = it.page.locator(".panel")
+    panel.get_by_label("Message of the commit").wait_for()
+    assert panel.locator(".diff").count() == 2
+    assert "main" in panel.locator(".panel-bar").inner_text()
+    it.axe(Path(stage.options.axe).read_text(), "the difference to HEAD")
+    panel.get_by_role("checkbox", name="b.txt").uncheck()
+    panel.get_by_text("1 other file that differs").click()
+    assert not panel.get_by_role("checkbox", name="c.txt").is_checked()
+    panel.get_by_label("Message of the commit").fill("Change a")
+    panel.get_by_role("button", name="Commit 1 file").click()
+    wait_until("it is committed", lambda: git("log", "--format=%s", "-1").strip() == "Change a")
+    assert git("show", "--name-only", "--format=", "HEAD").split() == ["a.txt"]
+    wait_until("the other file is left", lambda: panel.locator(".diff").count() == 1)
+    # A refusal is shown in git's words.
+    (server.folder / ".git/hooks").mkdir(exist_ok=True)
+    hook = server.folder / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\necho no commits today >&2\nexit 1\n")
+    hook.chmod(0o755)
+    panel.get_by_role("button", name="Commit 1 file").click()
+    it.page.locator(".notice.bad", has_text="no commits today").wait_for()
+    it.check_clean()
+
+
+def shows_files_by_their_kind(stage):
+    wav = b"RIFF" + struct.pack("<I", 36 + 800) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 8000, 1, 8) + b"data" + struct.pack("<I", 800) + b"\x80" * 800
+    png = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+    pdf = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj 3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]>>endobj\ntrailer<</Root 1 0 R>>\n"
+    book = json.dumps({"cells": [{"cell_type": "code", "execution_count": 3, "source": ["print(1)"], "outputs": [{"output_type": "stream", "text": ["one\n"]}]}]})
+    faces = [(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]
+    corners = [(0, 0, 0), (10, 0, 0), (0, 10, 0), (0, 0, 10)]
+    stl = b"\0" * 80 + struct.pack("<I", 4) + b"".join(struct.pack("<12fH", 0, 0, 0, *(x for at in face for x in corners[at]), 0) for face in faces)
+    files = {"p.png": png, "s.wav": wav, "v.webm": b"\x1a\x45\xdf\xa3", "d.pdf": pdf, "box.stl": stl, "t.csv": b"name,count\n\"a, b\",3\n", "n.ipynb": book.encode(), "deep/t.txt": b"words\n"}
+    server = stage.server("kinds", [{"say": "Hello."}], {"deep/none": ""})
+    for name, body in files.items():
+        (server.folder / name).write_bytes(body)
+    it = stage.page(server)
+    it.sign_in()
+    it.new_session("Hello.")
+    it.wait_for_end()
+    it.page.get_by_role("button", name="Panel: changes, files, jobs").click()
+    it.page.get_by_role("tab", name="Files").click()
+    panel = it.page.locator(".panel")
+    wanted = {
+        "p.png": "img[alt='p.png']", "s.wav": "audio[controls]", "v.webm": "video[controls]", "d.pdf": "iframe[title='d.pdf']", "box.stl": "canvas[aria-label*='4 triangles']",
+        "t.csv": "table.csv td:text-is('a, b')", "n.ipynb": ".notebook .cell.code .output:text('one')", "t.txt": "pre.source .src-line:has-text('words')",
+    }
+    for name, selector in wanted.items():
+        if name == "t.txt":
+            panel.get_by_role("button", name="deep").click()
+        panel.locator(".tree .row-button", has_text=name).click()
+        panel.locator(selector).first.wait_for()
+        if name == "p.png":
+            wait_until("the picture is drawn", lambda: panel.locator("img").evaluate("(it) => it.naturalWidth") == 1)
+        if name == "box.stl":
+            drawn = "(it) => { const gl = it.getContext('webgl2'), some = new Uint8Array(4); return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(it.width > 100)))); }"
+            assert panel.locator("canvas").evaluate(drawn)
+        panel.get_by_role("button", name="Files", exact=True).click()
+    # The browser's own viewer of PDF loads its own files.
+    foreign = [one for one in it.foreign if not one.startswith("chrome")]
+    assert not it.errors and not foreign, (it.errors, foreign)
+
+
+def has_jobs_and_a_terminal_in_the_panel(stage):
+    job = {"calls": [{"tool": "shell", "arguments": {"command": "echo begun; sleep 300", "wait_ms": 100}}]}
+    server = stage.server("jobs", [job, {"say": "It runs."}])
+    it = stage.page(server)
+    it.sign_in()
+    it.new_session("Begin.")
+    it.page.wait_for_function("() => { document.querySelector('.asks .approval .primary')?.click(); return document.querySelectorAll('.entry.text').length; }", polling=50)
+    it.page.get_by_role("button", name="Panel: changes, files, jobs").click()
+    it.page.get_by_role("tab", name="Jobs").click()
+    card = it.page.locator(".panel .job")
+    card.locator("summary").click()
+    wait_until("its output is there", lambda: "begun" in card.locator(".output").inner_text())
+    card.get_by_role("button", name="Stop").click()
+    wait_until("it is stopped", lambda: card.get_by_role("button", name="Stop").is_hidden())
+    it.page.get_by_role("tab", name="Terminal").click()
+    command = it.page.get_by_role("textbox", name="Command")
+    command.fill("echo $((6 * 7))")
+    command.press("Enter")
+    wait_until("the command's output is there", lambda: "42" in it.page.locator(".shell-output").inner_text())
+    it.check_clean()
+
+
+def branches_rewinds_renames_shares_and_exports(stage):
+    server = stage.server("branch", [{"say": "First answer."}, {"say": "Second answer."}, {"say": "Third answer."}])
+    it = stage.page(server)
+    it.sign_in()
+    session = it.new_session("First.")
+    it.wait_for_end()
+    it.say("Second.")
+    it.wait_for_end(2)
+    menu = lambda name: (it.page.get_by_role("button", name="Session menu").click(), it.page.get_by_role("menuitem", name=name).click())
+    menu("Rename…")
+    it.page.locator("#prompt-input").fill("A name")
+    it.page.locator("dialog").get_by_role("button", name="Rename").click()
+    it.page.get_by_role("heading", name="A name").wait_for()
+    menu("Share a link…")
+    it.page.get_by_role("button", name="Make a link").click()
+    address = it.page.locator("dialog code").first.inner_text()
+    it.page.locator("dialog").get_by_role("button", name="Close").click()
+    other = stage.page(server)
+    other.page.goto(address)
+    other.page.locator(".entry.text", has_text="Second answer.").wait_for()
+    assert other.page.get_by_role("textbox").count() == 0
+    other.axe(Path(stage.options.axe).read_text(), "a share")
+    other.check_clean()
+    with it.page.expect_download() as saved:
+        menu("Save as one page…")
+    text = Path(saved.value.path()).read_text()
+    assert "Second answer." in text and "<script" not in text and "http-equiv" in text
+    # The second message is taken back, and is in the field again.
+    it.page.locator(".entry.prompt").nth(1).get_by_role("button").click()
+    it.page.get_by_role("menuitem", name="Rewind to before this").click()
+    it.page.locator(".entry.removed").wait_for()
+    wait_until("its words are in the field", lambda: it.page.get_by_role("textbox", name="Message").input_value() == "Second.")
+    it.page.locator(".entry.prompt").first.get_by_role("button").click()
+    it.page.get_by_role("menuitem", name="Branch before this message").click()
+    it.page.wait_for_function("(session) => location.hash.startsWith('#/session/') && location.hash !== `#/session/${session}`", arg=session)
+    it.check_clean()
+
+
+def finds_everything_by_the_keyboard(stage):
+    server = stage.server("keys", [{"say": "Hello there."}])
+    it = stage.page(server)
+    it.sign_in()
+    session = it.new_session("Find me by my words.")
+    it.wait_for_end()
+    keys = it.page.keyboard
+    keys.press("Escape")
+    for press, place in (("g s", "settings"), ("g a", "approvals"), ("n", "new")):
+        it.page.evaluate("document.activeElement?.blur()")
+        for key in press.split():
+            keys.press(key)
+        it.page.wait_for_function("(place) => location.hash === `#/${place}`", arg=place)
+        wait_until("it is shown", lambda place=place: it.page.evaluate("document.body.dataset.at") == place)
+    keys.press("Control+k")
+    it.page.get_by_role("combobox", name="Find a session or a command").fill("my words")
+    keys.press("Enter")
+    it.page.wait_for_function("(session) => location.hash.includes(session)", arg=session)
+    it.page.locator(".entry.text").wait_for()
+    it.page.evaluate("document.activeElement?.blur()")
+    keys.press("j")
+    wait_until("an entry has the focus", lambda: it.page.evaluate("document.activeElement.matches('.entry')"))
+    keys.press("c")
+    assert it.page.evaluate("document.activeElement.id") == "composer"
+    keys.press("Escape")
+    keys.press("?")
+    it.page.get_by_role("heading", name="Keys").wait_for()
+    it.check_clean()
+
+
 PARTS = [
+    ends_the_sign_in_of_another_browser, commits_chosen_files_of_the_difference_to_head, shows_files_by_their_kind, has_jobs_and_a_terminal_in_the_panel,
+    branches_rewinds_renames_shares_and_exports, finds_everything_by_the_keyboard,
     signs_in_by_a_code_that_is_good_once, streams_an_answer_and_shows_its_calls, undoes_a_change_from_its_diff_and_redoes_it,
     two_browsers_approve_at_once_and_one_wins, answers_a_question_by_its_form, uploads_by_button_drop_and_paste,
     shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream, shows_the_transcript_byte_for_byte_through_cut_connections,

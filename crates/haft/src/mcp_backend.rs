@@ -4,6 +4,8 @@ mod jobs;
 mod journal;
 mod outputs;
 mod prompts;
+#[cfg(feature = "web")]
+mod views;
 
 use std::{future::Future, sync::Arc};
 
@@ -262,6 +264,16 @@ impl Backend for McpBackend {
             return Some(self.calls.subscribe());
         }
         self.watch_job(uri.strip_prefix(JOBS)?)
+    }
+
+    #[cfg(feature = "web")]
+    fn views(&self) -> Vec<serve::View> {
+        self.all_views()
+    }
+
+    #[cfg(feature = "web")]
+    async fn view_data(&self, tool: &str, answer: &Answer) -> Option<Value> {
+        self.data_of(tool, answer).await
     }
 
     fn prompts(&self) -> Vec<Prompt> {

@@ -8,7 +8,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::{
     client::Client,
-    documents::{Content, Document, Line, Notice, Pattern, Prompt, Subject},
+    documents::{Content, Document, Line, Notice, Pattern, Prompt, Subject, View},
 };
 
 /// Time after which a call becomes a task, where the client supports tasks. Nearly every call that is not a
@@ -124,6 +124,20 @@ pub trait Backend: Send + Sync + 'static {
     /// Returns a counter that changes with the document at this URI, if the backend can watch it.
     fn watch(&self, _uri: &str) -> Option<watch::Receiver<u64>> {
         None
+    }
+
+    /// Returns the views for hosts that show them (MCP Apps).
+    fn views(&self) -> Vec<View> {
+        Vec::new()
+    }
+
+    /// Returns the data for the view of a tool that answered so. The model does not see it.
+    fn view_data(
+        &self,
+        _tool: &str,
+        _answer: &Answer,
+    ) -> impl Future<Output = Option<serde_json::Value>> + Send {
+        async { None }
     }
 
     /// Returns the prompts with which a person can begin a message, in a stable order. May block.

@@ -1,6 +1,8 @@
 //! Resources and prompts.
 
-use kit::{Body, Part};
+use std::sync::Arc;
+
+use kit::{Body, Part, Spec};
 use serde_json::Value;
 
 use crate::client::Level;
@@ -42,6 +44,23 @@ pub struct Content {
     pub mime: Option<String>,
     /// The content.
     pub body: Body,
+}
+
+/// A view that a host shows beside the calls of some tools: one HTML document (MCP Apps).
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Its address: `ui://haft/diff`.
+    pub uri: String,
+    /// Its name for programs.
+    pub name: String,
+    /// Its description, in one line.
+    pub description: String,
+    /// The document. It loads nothing.
+    pub html: Arc<str>,
+    /// The tools whose calls it shows.
+    pub tools: Vec<String>,
+    /// The tools that it calls itself. One that is not listed is listed for views alone.
+    pub calls: Vec<Spec>,
 }
 
 /// A prompt that a person can start a message with.

@@ -26,7 +26,7 @@ mod stdio;
 pub use answer::{list_bytes, tool_bytes};
 pub use backend::{Abilities, Backend, Changes};
 pub use client::{Ask, Client, Filled, Level, Offers};
-pub use documents::{Blank, Content, Document, Line, Notice, Pattern, Prompt, Speaker, Subject};
+pub use documents::{Blank, Content, Document, Line, Notice, Pattern, Prompt, Speaker, Subject, View};
 pub use hooks::{Accepted, Delivery, HOOKS, Hooks, LARGEST_HOOK, hook};
 /// Parts of a server over HTTP that other servers of haft share: admission, limits, the pace of connections.
 pub mod gate {

@@ -1,5 +1,6 @@
 //! The MCP server on top of rmcp: lifecycle, capabilities, and dispatch to the backend.
 
+mod apps;
 mod calls;
 mod client_requests;
 mod completion;
@@ -246,7 +247,8 @@ impl<H: Backend> ServerHandler for McpServer<H> {
     ) -> Result<ListToolsResult, ErrorData> {
         traced("tools/list", None, &context.id.clone(), async move {
             let _ = timeout(LOADING, self.backend.settled()).await;
-            let all: Vec<Tool> = self.backend.specs().iter().map(answer::tool).collect();
+            let mut all: Vec<Tool> = self.backend.specs().iter().map(answer::tool).collect();
+            self.link_views(&mut all, &context);
             let (tools, next) = page("tools", all, |tool| &tool.name, cursor(request).as_deref())?;
             let mut result = ListToolsResult::with_all_items(tools);
             result.next_cursor = next;
@@ -284,7 +286,7 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         traced("resources/list", None, &context.id.clone(), async move {
-            self.page_of_documents(cursor(request).as_deref()).await
+            self.page_of_documents(cursor(request).as_deref(), &context).await
         })
         .await
     }
@@ -306,7 +308,10 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         traced("resources/read", Some(&request.uri.clone()), &context.id.clone(), async move {
-            self.read_document(request, &context).await
+            match self.read_view(&request.uri, &context) {
+                Some(view) => Ok(view.into()),
+                None => self.read_document(request, &context).await,
+            }
         })
         .await
     }

@@ -114,3 +114,32 @@ pub(crate) fn of_rows<'a>(rows: impl Iterator<Item = &'a crate::event::Row>) -> 
     }
     (compaction, writes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_are_written_by_turns_become_one_row_each() {
+        let writing = |index: usize, call: &str, bytes| {
+            Event::Agent(Done::Writing { index, call: call.to_owned(), tool: "write".to_owned(), bytes })
+        };
+        let used = Event::Agent(Done::Used { usage: agent::model::Usage::default(), cost: None });
+        let rows =
+            [writing(0, "c_1", 1), writing(1, "c_2", 2), writing(0, "c_1", 3), writing(1, "c_2", 4), used];
+        let (mut compaction, mut writes) = (Compaction::default(), Vec::new());
+        for (seq, event) in (1..).zip(&rows) {
+            compaction.see(seq, event, &mut writes);
+        }
+        let made: Vec<_> = writes
+            .iter()
+            .filter_map(|it| match it {
+                Write::Compact { pieces, body } => {
+                    Some((pieces.clone(), body["call"].clone(), body["bytes"].clone()))
+                }
+                Write::Add { .. } => None,
+            })
+            .collect();
+        assert_eq!(made, [(vec![1, 3], json!("c_1"), json!(3)), (vec![2, 4], json!("c_2"), json!(4))]);
+    }
+}

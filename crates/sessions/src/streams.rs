@@ -18,8 +18,8 @@ pub(crate) enum Kind {
     Text,
     /// Of what the model thinks.
     Reasoning,
-    /// How far a call is written; the newest counts.
-    Writing,
+    /// How far this call is written; the newest counts.
+    Writing(String),
     /// How far this call has come; the newest counts.
     Progress(String),
 }
@@ -30,7 +30,7 @@ impl Kind {
         match event {
             Done::Text { .. } => Some(Self::Text),
             Done::Reasoning { .. } => Some(Self::Reasoning),
-            Done::Writing { .. } => Some(Self::Writing),
+            Done::Writing { call, .. } => Some(Self::Writing(call.clone())),
             Done::Progress { call, .. } => Some(Self::Progress(call.clone())),
             _ => None,
         }
@@ -156,7 +156,7 @@ impl Stream {
                 }
                 if self.kind == Kind::Text { Done::Text { text } } else { Done::Reasoning { text } }
             }
-            Kind::Writing | Kind::Progress(_) => match self.newest.take() {
+            Kind::Writing(_) | Kind::Progress(_) => match self.newest.take() {
                 Some(event) => event,
                 None => return,
             },

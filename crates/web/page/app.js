@@ -2,20 +2,13 @@
 
 import { h, fill, set } from './dom.js';
 import { get, me, whenSignedOut } from './api.js';
-import { conversationPage } from './conversation.js';
-import { groupsPage } from './groups.js';
 import { live } from './live.js';
 import { failed, faultBox, mountNotices } from './notice.js';
-import { openKeys, openPalette } from './palette.js';
 import { applyTheme } from './preferences.js';
 import { go, onRoute, route } from './router.js';
 import { sessionsSide } from './sessions.js';
-import { settingsPage } from './settings.js';
-import { sharedPage } from './share.js';
 import { signInByAddress, signInPage } from './signin.js';
 import { newPage, startPage } from './start.js';
-import { triggersPage } from './triggers.js';
-import { waitingPage } from './waiting.js';
 
 /**
  * @typedef {object} Page
@@ -27,6 +20,15 @@ import { waitingPage } from './waiting.js';
  */
 
 const root = /** @type {HTMLElement} */ (document.getElementById('app'));
+/** Views that the first screen does not need: they come once they are shown, or the page has nothing else to do. */
+const views = {
+  session: async (/** @type {string} */ id, /** @type {string | undefined} */ tab) => (await import('./conversation.js')).conversationPage(id, tab),
+  approvals: async () => (await import('./waiting.js')).waitingPage(),
+  settings: async () => (await import('./settings.js')).settingsPage(() => showSignIn(null)),
+  triggers: async () => (await import('./triggers.js')).triggersPage(),
+  groups: async () => (await import('./groups.js')).groupsPage(),
+};
+
 /** @type {Page | null} */
 let page = null;
 let shown = '';
@@ -39,9 +41,11 @@ async function begin() {
   mountNotices();
   const share = /^\/s\/([^/]+)$/.exec(location.pathname)?.[1];
   if (share) {
-    fill(root, sharedPage(decodeURIComponent(share)));
+    fill(root, (await import('./share.js')).sharedPage(decodeURIComponent(share)));
     return;
   }
+  // Beside the requests that come before the view itself.
+  if (location.hash.startsWith('#/session/')) void import('./conversation.js');
   whenSignedOut(() => showSignIn(null));
   const fault = await signInByAddress();
   if (fault) showSignIn(fault);
@@ -69,7 +73,9 @@ async function enter() {
   live.start();
   side = sessionsSide(palette);
   fill(root, h('a', { class: 'skip', href: '#main', onclick: (/** @type {Event} */ event) => { event.preventDefault(); page?.focus(); } }, 'To the content'), h('div', { class: 'shell' }, side.node, place));
-  show();
+  await show();
+  // Opening a session then waits for no more files.
+  (globalThis.requestIdleCallback ?? setTimeout)(() => void import('./conversation.js'));
 }
 
 function close() {
@@ -79,7 +85,7 @@ function close() {
 }
 
 /** Shows what the address names. */
-function show() {
+async function show() {
   if (!side || location.hash.startsWith('#code=')) {
     if (location.hash.startsWith('#code=')) location.reload();
     return;
@@ -87,22 +93,41 @@ function show() {
   const { parts, query } = route();
   const [name = '', id = '', tab] = parts;
   const key = name === 'session' ? `session ${id}` : parts.join('/');
-  if (key === shown && page) return;
+  if (key === shown) return;
   const wasShown = shown !== '';
   close();
   shown = key;
   document.title = 'haft';
   document.body.dataset.at = name || 'list';
   asMain();
-  if (name === 'session' && id) page = conversationPage(id, tab);
-  else if (name === 'new' && me.may('say')) page = newPage(query.get('workspace') ?? undefined);
-  else if (name === 'approvals') page = waitingPage();
-  else if (name === 'settings') page = settingsPage(() => showSignIn(null));
-  else if (name === 'triggers') page = triggersPage();
-  else if (name === 'groups') page = groupsPage();
-  else page = startPage();
+  if (name === 'new' && me.may('say')) page = newPage(query.get('workspace') ?? undefined);
+  else if (name in views && (name !== 'session' || id)) {
+    const made = await viewOf(/** @type {keyof typeof views} */ (name), id, tab);
+    // Something else was asked for meanwhile.
+    if (shown !== key) {
+      made?.close();
+      return;
+    }
+    page = made;
+  } else page = startPage();
+  if (!page) return;
   fill(place, page.node);
   if (wasShown || name === 'session' || name === 'new') page.focus();
+}
+
+/**
+ * @param {keyof typeof views} name
+ * @param {string} id
+ * @param {string | undefined} tab
+ * @returns {Promise<Page | null>}
+ */
+async function viewOf(name, id, tab) {
+  try {
+    return await views[name](id, tab);
+  } catch (error) {
+    fill(place, h('main', { class: 'start', id: 'main' }, h('div', { class: 'start-middle' }, faultBox(error, () => location.reload()))));
+    return null;
+  }
 }
 
 const narrow = matchMedia('(max-width: 860px)');
@@ -116,8 +141,14 @@ function asMain() {
   if (brand) for (const [name, value] of [['role', 'heading'], ['aria-level', '1']]) set(brand, /** @type {string} */ (name), alone && value);
 }
 
-function palette() {
+async function palette() {
+  const { openPalette } = await import('./palette.js');
   if (!document.querySelector('dialog[open]')) openPalette(page?.commands?.() ?? []);
+}
+
+async function keys() {
+  const { openKeys } = await import('./palette.js');
+  if (!document.querySelector('dialog[open]')) openKeys();
 }
 
 let after = '';
@@ -128,7 +159,7 @@ function onKey(event) {
   const mod = event.ctrlKey || event.metaKey;
   if (mod && event.key.toLowerCase() === 'k') {
     event.preventDefault();
-    palette();
+    void palette();
     return;
   }
   if (mod && event.key === '.') {
@@ -145,7 +176,7 @@ function onKey(event) {
   const chord = after ? `${after} ${event.key}` : event.key;
   after = '';
   const run = {
-    '/': () => { if (!side?.search.offsetParent) go(); side?.search.focus(); }, n: () => me.may('say') && go('new'), '?': openKeys, 'g a': () => go('approvals'), 'g s': () => go('settings'),
+    '/': () => { if (!side?.search.offsetParent) go(); side?.search.focus(); }, n: () => me.may('say') && go('new'), '?': () => void keys(), 'g a': () => go('approvals'), 'g s': () => go('settings'),
   }[chord] ?? page?.keys?.[chord];
   if (run) {
     event.preventDefault();
@@ -160,7 +191,7 @@ function titleCount() {
   if (document.title !== wanted) document.title = wanted;
 }
 
-onRoute(show);
+onRoute(() => void show());
 document.addEventListener('keydown', onKey);
 live.watch(titleCount);
 addEventListener('error', (event) => failed(event.error ?? event.message));

@@ -1,15 +1,15 @@
-/** What a session changed: its whole effect as a diff, and each call with its own undo. */
+/** The changes of a session: its whole effect as a diff, each call with its own undo, and the diff against the newest commit. */
 
 import { h, fill } from './dom.js';
 import { get, me, post } from './api.js';
 import { changeView, counts } from './diff.js';
 import { ago, plural } from './format.js';
-import { prompt } from './menu.js';
 import { attempt, empty, faultBox, notice } from './notice.js';
 
 /**
  * @typedef {import('./types').Change} Change
  * @typedef {import('./types').ChangingCall} ChangingCall
+ * @typedef {import('./types').HeadDiff} HeadDiff
  * @typedef {import('./room.js').Room} Room
  */
 
@@ -21,14 +21,16 @@ import { attempt, empty, faultBox, notice } from './notice.js';
 export function changesPanel(room, body) {
   let seen = -1;
   let closed = false;
-  let byCall = false;
+  /** @type {'files' | 'calls' | 'head'} */
+  let shown = 'files';
   const load = async () => {
     try {
       const [{ files }, { calls }] = await Promise.all([
         /** @type {Promise<{files: Change[]}>} */ (get(room.at('diff'))), /** @type {Promise<{calls: ChangingCall[]}>} */ (get(room.at('changes'))),
       ]);
       // A note without a file is last.
-      if (!closed) draw(files.toSorted((a, b) => Number(!a.path) - Number(!b.path)), calls);
+      if (!closed && shown === 'head') await head();
+      else if (!closed) draw(files.toSorted((a, b) => Number(!a.path) - Number(!b.path)), calls);
     } catch (error) {
       if (!closed) fill(body, faultBox(error, load));
     }
@@ -44,13 +46,30 @@ export function changesPanel(room, body) {
     }
     const added = files.reduce((sum, it) => sum + it.added, 0);
     const removed = files.reduce((sum, it) => sum + it.removed, 0);
-    const tab = (/** @type {boolean} */ value, /** @type {string} */ label) => h('button', { type: 'button', 'aria-pressed': String(byCall === value), onclick: () => { byCall = value; draw(files, calls); } }, label);
-    fill(body,
-      h('div', { class: 'panel-bar' }, h('div', { class: 'segments', role: 'group', 'aria-label': 'Group changes' }, tab(false, plural(files.filter((it) => it.path).length, 'file')), tab(true, plural(calls.length, 'call'))),
-        counts(added, removed), h('span', { class: 'grow' }), me.may('approve') && files.length > 0 && !byCall && h('button', { type: 'button', class: 'small', onclick: () => commit(room, files.filter((it) => it.path)) }, 'Commit…')),
-      byCall ? calls.map((it) => callChanges(it, room)) : files.length
+    fill(body, bar(plural(files.filter((it) => it.path).length, 'file'), plural(calls.length, 'call'), counts(added, removed)),
+      shown === 'calls' ? calls.map((it) => callChanges(it, room)) : files.length
         ? files.map((it) => changeView(it, { undo: me.may('approve') ? (button) => room.undo({ file: it.path }, button) : undefined, undoLabel: 'Undo newest', most: 400, onOpen: room.openFile }))
         : empty('All changes were put back.', 'Under calls you can redo one.'));
+  };
+  const words = { files: '', calls: '' };
+  /**
+   * @param {string} files
+   * @param {string} calls
+   * @param {import('./dom.js').Child} beside
+   */
+  const bar = (files, calls, beside) => {
+    Object.assign(words, { files, calls });
+    const tab = (/** @type {typeof shown} */ value, /** @type {string} */ label) => h('button', { type: 'button', 'aria-pressed': String(shown === value), onclick: () => { shown = value; void load(); } }, label);
+    return h('div', { class: 'panel-bar' }, h('div', { class: 'segments', role: 'group', 'aria-label': 'Group changes' }, tab('files', files), tab('calls', calls), tab('head', 'Against HEAD')), beside);
+  };
+  /** Shows the difference to the newest commit. */
+  const head = async () => {
+    try {
+      const it = /** @type {HeadDiff} */ (await get(`${room.at('diff')}${room.at('diff').includes('?') ? '&' : '?'}against=head`));
+      if (!closed) fill(body, bar(words.files || 'Files', words.calls || 'Calls', h('span', { class: 'muted small' }, it.branch ? `${it.branch} · ` : '', h('code', null, it.commit.slice(0, 8)))), headView(it, room, load));
+    } catch (error) {
+      if (!closed) fill(body, bar(words.files || 'Files', words.calls || 'Calls', null), faultBox(error));
+    }
   };
   return {
     update: () => {
@@ -76,17 +95,35 @@ function callChanges(it, room) {
 }
 
 /**
- * Commits the files of a session by a command in its sandbox, which a person approves as any other.
+ * The difference to the newest commit, with a form that commits files: those of the session are chosen at first.
+ * @param {HeadDiff} it
  * @param {Room} room
- * @param {Change[]} files
+ * @param {() => Promise<void>} again
  */
-async function commit(room, files) {
-  const message = await prompt(`Commit ${plural(files.length, 'file')} with this message`, room.fold.title || room.session?.title || '', 'Commit');
-  if (!message?.trim()) return;
-  const quoted = (/** @type {string} */ text) => `'${text.replaceAll("'", "'\\''")}'`;
-  const paths = files.map((it) => quoted(it.path)).join(' ');
-  await attempt(async () => {
-    await post(room.at('command'), { command: `git add -A -- ${paths} && git commit -m ${quoted(message.trim())} -- ${paths}` });
-    notice('The commit runs; the conversation shows how it ends');
-  });
+function headView(it, room, again) {
+  if (!it.files.length && !it.others.length) return empty('Nothing differs from the newest commit.');
+  const chosen = new Set(it.files.map((one) => one.path));
+  const button = h('button', { class: 'primary' });
+  const count = () => {
+    button.disabled = !chosen.size;
+    button.textContent = `Commit ${plural(chosen.size, 'file')}`;
+  };
+  count();
+  const box = (/** @type {{path: string, kind: string}} */ one) => h('li', null, h('label', null,
+    h('input', { type: 'checkbox', checked: chosen.has(one.path), onchange: (/** @type {Event} */ event) => {
+      if (/** @type {HTMLInputElement} */ (event.currentTarget).checked) chosen.add(one.path);
+      else chosen.delete(one.path);
+      count();
+    } }), h('span', { class: 'path' }, one.path), one.kind !== 'changed' && h('span', { class: 'tag' }, one.kind === 'created' ? 'new' : one.kind)));
+  const message = h('textarea', { id: 'commit-message', rows: 2, required: true }, room.fold.title || room.session?.title || '');
+  const form = h('form', { class: 'commit', onsubmit: (/** @type {Event} */ event) => {
+    event.preventDefault();
+    void attempt(async () => {
+      const done = /** @type {{commit: string, text: string}} */ (await post(room.at('commit'), { message: message.value.trim(), paths: [...chosen] }));
+      notice(`Committed as ${done.commit.slice(0, 8)}`);
+      await again();
+    }, button);
+  } }, h('label', { for: 'commit-message' }, 'Message of the commit'), message, h('ul', { class: 'choices', 'aria-label': 'Files to commit' }, it.files.filter((one) => one.path).map(box)),
+    it.others.length > 0 && h('details', null, h('summary', null, `${plural(it.others.length, 'other file')} that differ${it.others.length === 1 ? 's' : ''}`), h('ul', { class: 'choices', 'aria-label': 'Other files' }, it.others.map(box))), button);
+  return [me.may('approve') && form, it.files.map((one) => changeView(one, { most: 400, onOpen: room.openFile }))];
 }

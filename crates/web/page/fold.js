@@ -45,6 +45,9 @@
  * @property {Entry[]} [removed]
  */
 
+/** Calls that the model still writes stand after all that happened: their place is at least this. */
+const PENDING = 2 ** 52;
+
 /** Entries and progress of one agent. */
 export class AgentState {
   /** @param {string} path */
@@ -154,7 +157,7 @@ export class Fold {
         this.grow(agent, row, event.event, event.text);
         return true;
       case 'writing': {
-        const entry = this.callEntry(agent, row, event.call || `w${event.index}`, event.tool);
+        const entry = this.callEntry(agent, row, event.call || `w${event.index}`, event.tool, event.index);
         if (entry.call?.state === 'writing') entry.call.bytes = event.bytes;
         this.mark(entry);
         if (!agent.path) this.doing = `writing a call of ${event.tool}`;
@@ -241,6 +244,7 @@ export class Fold {
         break;
       case 'asked':
         agent.steps = event.step;
+        this.dropWritten(agent);
         agent.answerFrom = agent.entries.length;
         agent.texts.clear();
         agent.running = true;
@@ -338,9 +342,10 @@ export class Fold {
     for (const it of this.agents.values()) {
       it.running = false;
       it.texts.clear();
+      this.dropWritten(it);
       if (it.shown) this.mark(it.shown);
       for (const entry of it.calls.values()) {
-        if (entry.call && (entry.call.state === 'writing' || entry.call.state === 'running')) {
+        if (entry.call?.state === 'running') {
           entry.call.state = 'lost';
           this.mark(entry);
         }
@@ -367,16 +372,28 @@ export class Fold {
   }
 
   /**
-   * Whoever comes later has not seen a call being written: its place is where it was called, or where it ended without that.
+   * Gives a call its place: where it was called, or where it ended without that. The rows of its writing become one, so whoever
+   * comes later does not know when it was begun.
    * @param {AgentState} agent
    * @param {Row} row
    * @param {Entry} entry
    */
   moveHere(agent, row, entry) {
+    const from = agent.entries.indexOf(entry);
+    agent.entries.splice(from, 1);
     entry.seq = row.seq;
-    if (agent.entries.at(-1) === entry) return;
-    agent.entries.splice(agent.entries.indexOf(entry), 1);
-    agent.entries.push(entry);
+    if (insert(agent, entry) !== from && !agent.path) this.shape += 1;
+  }
+
+  /**
+   * Drops calls that were written and never made: the answer that they belong to is over.
+   * @param {AgentState} agent
+   */
+  dropWritten(agent) {
+    const made = agent.entries.filter((it) => it.call?.state !== 'writing');
+    if (made.length === agent.entries.length) return;
+    for (const [id, it] of agent.calls) if (it.call?.state === 'writing') agent.calls.delete(id);
+    agent.entries = made;
     if (!agent.path) this.shape += 1;
   }
 
@@ -388,7 +405,10 @@ export class Fold {
   answered(agent, row, event) {
     const entry = this.callEntry(agent, row, event.call, event.tool);
     if (!entry.call) return;
-    if (entry.call.state === 'writing') this.moveHere(agent, row, entry);
+    if (entry.call.state === 'writing') {
+      entry.call.begun = row.at;
+      this.moveHere(agent, row, entry);
+    }
     entry.call.state = event.ok ? 'ok' : 'failed';
     entry.call.answer = event;
     entry.call.progress = '';
@@ -452,11 +472,8 @@ export class Fold {
    * @param {AgentState} agent
    */
   discard(agent) {
-    const kept = agent.entries.slice(agent.answerFrom).filter((it) => {
-      const dropped = it.kind === 'text' || it.kind === 'reasoning' || it.call?.state === 'writing';
-      if (dropped && it.call) agent.calls.delete(it.call.call);
-      return !dropped;
-    });
+    this.dropWritten(agent);
+    const kept = agent.entries.slice(agent.answerFrom).filter((it) => it.kind !== 'text' && it.kind !== 'reasoning');
     agent.entries.length = agent.answerFrom;
     agent.entries.push(...kept);
     this.shape += 1;
@@ -483,12 +500,13 @@ export class Fold {
    * @param {Row} row
    * @param {string} call
    * @param {string} tool
+   * @param {number} [index] its place among the calls of the answer
    */
-  callEntry(agent, row, call, tool) {
+  callEntry(agent, row, call, tool, index = 0) {
     const known = agent.calls.get(call);
     if (known) return known;
     const entry = this.push(agent, {
-      kind: 'call', text: tool, seq: this.place, at: row.at,
+      kind: 'call', text: tool, seq: PENDING + index, at: row.at,
       call: { call, tool, state: 'writing', bytes: 0, arguments: null, progress: '', answer: null, begun: row.at, byPerson: false },
     });
     agent.calls.set(call, entry);
@@ -501,10 +519,8 @@ export class Fold {
    * @returns {Entry}
    */
   push(agent, entry) {
-    const made = { ...entry, id: `${agent.path}#${entry.seq}${entry.kind === 'agent' ? `a${this.agents.size}` : ''}`, version: 0 };
-    let at = agent.entries.length;
-    while (at > 0 && (agent.entries[at - 1]?.seq ?? 0) > made.seq) at -= 1;
-    agent.entries.splice(at, 0, made);
+    const made = { ...entry, id: `${agent.path}#${this.place}${entry.kind === 'agent' ? `a${this.agents.size}` : ''}`, version: 0 };
+    insert(agent, made);
     if (agent.path) this.touch(agent);
     else this.shape += 1;
     this.changed.add(made);
@@ -538,6 +554,18 @@ export class Fold {
   plainText() {
     return plainText(this.entries, '');
   }
+}
+
+/**
+ * Puts an entry into its place, and returns that.
+ * @param {AgentState} agent
+ * @param {Entry} entry
+ */
+function insert(agent, entry) {
+  let at = agent.entries.length;
+  while (at > 0 && (agent.entries[at - 1]?.seq ?? 0) > entry.seq) at -= 1;
+  agent.entries.splice(at, 0, entry);
+  return at;
 }
 
 /**

@@ -1,9 +1,10 @@
-/** Settings: appearance, other devices, tokens, grants, shares, and what this server is. */
+/** Settings: appearance, other devices, sign-ins, tokens, grants, shares, and what this server is. */
 
 import { h, iconButton, fill } from './dom.js';
 import { get, me, path, post, send } from './api.js';
 import { effectLine } from './approval.js';
 import { ago, clock, until } from './format.js';
+import { confirm } from './menu.js';
 import { attempt, copy, empty, faultBox, notice } from './notice.js';
 import { applyTheme, prefer, preference } from './preferences.js';
 import { go } from './router.js';
@@ -11,6 +12,7 @@ import { go } from './router.js';
 /**
  * @typedef {import('./types').Grant} Grant
  * @typedef {import('./types').Share} Share
+ * @typedef {import('./types').SignIn} SignIn
  * @typedef {import('./types').Token} Token
  */
 
@@ -25,6 +27,7 @@ export function settingsPage(signedOut) {
         choice('Text of the model', 'source', [['', 'Formatted'], ['yes', 'As it was written']]), choice('Thoughts', 'thoughts', [['', 'Folded'], ['open', 'Open']])),
       section('This browser', h('p', null, `Signed in as ${info?.name ?? '?'}: ${roleWords(info?.role)}.`), h('button', { type: 'button', onclick: () => attempt(async () => { await post('sign-out'); signedOut(); }) }, 'Sign out')),
       own && section('Another device', h('p', { class: 'muted' }, 'Makes an address that signs one device in, once. It is good for ten minutes.'), deviceForm()),
+      own && listSection('Signed in', 'Browsers that are signed in here. One that you end is signed out at once.', 'sign-ins', signIns(signedOut)),
       own && listSection('Tokens', 'Programs sign in with a token. Each has a role.', 'tokens', tokens, tokenForm),
       listSection('Permissions that stay', 'What you allowed for a session or a workspace.', 'grants', grants),
       me.may('say') && listSection('Links to sessions', 'Whoever has one reads the session.', 'shares', shares),
@@ -100,7 +103,7 @@ function listSection(title, about, where, draw, form) {
   const load = async () => {
     try {
       const answer = /** @type {Record<string, any[]>} */ (await get(where));
-      fill(list, draw(answer[where] ?? [], () => void load()));
+      fill(list, draw(answer[where.replace('-', '_')] ?? [], () => void load()));
     } catch (error) {
       fill(list, faultBox(error, () => void load()));
     }
@@ -116,6 +119,26 @@ function listSection(title, about, where, draw, form) {
  */
 function remover(label, where, again) {
   return me.may('own') && h('button', { type: 'button', class: 'quiet small', onclick: () => attempt(async () => { await send('DELETE', where); notice('Done'); again(); }) }, label);
+}
+
+/**
+ * Makes the list of sign-ins.
+ * @param {() => void} signedOut
+ * @returns {(all: SignIn[], again: () => void) => import('./dom.js').Child}
+ */
+function signIns(signedOut) {
+  const end = (/** @type {SignIn} */ it, /** @type {() => void} */ again) => h('button', { type: 'button', class: 'quiet small', 'aria-label': `End the sign-in of ${it.name}`, onclick: () => attempt(async () => {
+    if (it.is_own && !(await confirm('End the sign-in of this browser?', 'You need a new address or a token to come back.', 'Sign out'))) return;
+    await send('DELETE', path(['sign-ins', it.id]));
+    if (it.is_own) signedOut();
+    else {
+      notice(`${it.name} is signed out`);
+      again();
+    }
+  }) }, 'End');
+  return (all, again) => h('ul', { class: 'rows' }, all.toSorted((a, b) => b.made_ms - a.made_ms).map((it) => h('li', null,
+    h('strong', { class: 'grow' }, it.name, ' ', it.is_own && h('span', { class: 'tag' }, 'this browser')),
+    h('span', { class: 'muted small' }, `${it.role} · by ${it.by === 'token' ? 'a token' : 'an address'} · ${ago(it.made_ms)} · ends ${until(it.expires_ms)}`), end(it, again))));
 }
 
 /**

@@ -26,7 +26,7 @@ fn mime(name: &str) -> &'static str {
     }
 }
 
-fn find(name: &str) -> Option<&'static [u8]> {
+pub(crate) fn find(name: &str) -> Option<&'static [u8]> {
     FILES.iter().find(|it| it.0 == name).map(|it| it.1)
 }
 

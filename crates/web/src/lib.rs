@@ -23,6 +23,7 @@ mod rows;
 mod server;
 mod shared;
 mod stream;
+mod views;
 mod websocket;
 mod workspaces;
 
@@ -31,4 +32,5 @@ pub use api::shared_files::files_of;
 pub use protocols::{AcpClient, Protocols};
 pub use role::Role;
 pub use server::{Server, Settings};
+pub use views::{View, change, views};
 pub use workspaces::{Agents, Workspace, guard};

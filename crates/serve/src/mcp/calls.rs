@@ -71,9 +71,12 @@ impl<H: Backend> McpServer<H> {
             Round::Asks(asks) => Ok(asks.into()),
             Round::Late(exchange) => self.call_goes_on(exchange, &tool, id.as_deref(), &context).await,
             Round::Over(answer, exchange) if follows => {
-                Ok(self.job_or_answer(exchange, &answer, &tool, id.as_deref(), &context))
+                let response = self.job_or_answer(exchange, &answer, &tool, id.as_deref(), &context);
+                Ok(self.add_view_data(response, &tool, &answer, &context).await)
             }
-            Round::Over(answer, _) => Ok(tool_response(&answer)),
+            Round::Over(answer, _) => {
+                Ok(self.add_view_data(tool_response(&answer), &tool, &answer, &context).await)
+            }
         }
     }
 

@@ -40,10 +40,11 @@ impl<H: Backend> McpServer<H> {
     pub(super) async fn page_of_documents(
         &self,
         cursor: Option<&str>,
+        context: &RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let backend = Arc::clone(&self.backend);
         let documents = aside(move || backend.documents()).await?.map_err(|fault| refused(&fault))?;
-        let all = documents.into_iter().map(resource).collect();
+        let all = self.view_resources(context).chain(documents.into_iter().map(resource)).collect();
         let (resources, next) = page("resources", all, |it: &Resource| &it.uri, cursor)?;
         let mut result = ListResourcesResult::with_all_items(resources);
         result.next_cursor = next;
