@@ -15,7 +15,7 @@ use tokio::sync::{broadcast, watch};
 use crate::{
     backend::{Abilities, Backend, Changes},
     client::Client,
-    documents::{Content, Document, Line, Notice, Pattern, Prompt, Subject},
+    documents::{Content, Document, Line, Notice, Pattern, Prompt, Subject, View},
 };
 
 /// Any backend.
@@ -49,6 +49,8 @@ trait AnyBackend: Send + Sync {
     fn patterns(&self) -> Vec<Pattern>;
     fn read<'a>(&'a self, uri: &'a str, client: Client) -> Soon<'a, Result<Vec<Content>, Fault>>;
     fn watch(&self, uri: &str) -> Option<watch::Receiver<u64>>;
+    fn views(&self) -> Vec<View>;
+    fn view_data<'a>(&'a self, tool: &'a str, answer: &'a Answer) -> Soon<'a, Option<serde_json::Value>>;
     fn prompts(&self) -> Vec<Prompt>;
     fn prompt<'a>(
         &'a self,
@@ -140,6 +142,14 @@ impl<B: Backend> AnyBackend for B {
 
     fn watch(&self, uri: &str) -> Option<watch::Receiver<u64>> {
         Backend::watch(self, uri)
+    }
+
+    fn views(&self) -> Vec<View> {
+        Backend::views(self)
+    }
+
+    fn view_data<'a>(&'a self, tool: &'a str, answer: &'a Answer) -> Soon<'a, Option<serde_json::Value>> {
+        Box::pin(Backend::view_data(self, tool, answer))
     }
 
     fn prompts(&self) -> Vec<Prompt> {
@@ -247,6 +257,14 @@ impl Backend for Erased {
 
     fn watch(&self, uri: &str) -> Option<watch::Receiver<u64>> {
         self.0.watch(uri)
+    }
+
+    fn views(&self) -> Vec<View> {
+        self.0.views()
+    }
+
+    async fn view_data(&self, tool: &str, answer: &Answer) -> Option<serde_json::Value> {
+        self.0.view_data(tool, answer).await
     }
 
     fn prompts(&self) -> Vec<Prompt> {
