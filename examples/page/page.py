@@ -623,7 +623,14 @@ def branches_rewinds_renames_shares_and_exports(stage):
     it.page.get_by_role("menuitem", name="Rewind to before this").click()
     it.page.locator(".entry.removed").wait_for()
     wait_until("its words are in the field", lambda: it.page.get_by_role("textbox", name="Message").input_value() == "Second.")
+    it.say("Third.")
+    it.wait_for_end(2)
+    # Before the first message there is nothing to go on from.
     it.page.locator(".entry.prompt").first.get_by_role("button").click()
+    it.page.get_by_role("menuitem", name="Branch after this turn").wait_for()
+    assert it.page.get_by_role("menuitem", name="Branch before this message").count() == 0
+    it.page.keyboard.press("Escape")
+    it.page.locator(".entry.prompt").nth(1).get_by_role("button").click()
     it.page.get_by_role("menuitem", name="Branch before this message").click()
     it.page.wait_for_function("(session) => location.hash.startsWith('#/session/') && location.hash !== `#/session/${session}`", arg=session)
     it.check_clean()

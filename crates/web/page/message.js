@@ -96,7 +96,7 @@ function promptMenu(button, entry, room) {
   const say = me.may('say') && at >= 0;
   openMenu(button, [
     { label: 'Copy', run: () => copy(entry.text) },
-    say && { label: 'Branch before this message', hint: 'a new session', run: () => room.branch(after) },
+    say && at > 0 && { label: 'Branch before this message', hint: 'a new session', run: () => room.branch(after) },
     say && after > 1 && { label: 'Branch after this turn', hint: 'a new session', run: () => room.branch(after - 1) },
     say && !room.fold.turn && { label: 'Rewind to before this', hint: plural(after, 'turn'), run: () => room.rewind(after) },
     me.may('approve') && { label: 'Undo the files of this turn', run: () => room.undo({ turn: entry.seq }) },
