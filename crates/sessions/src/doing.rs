@@ -81,7 +81,9 @@ fn plan(pending: &Pending, agent: &Agent) -> Result<Option<Value>, Fault> {
             let (row, before) = (agent.transcript().newest_row(), agent.context().tokens);
             Some(json!({"row": row, "before": before}))
         }
-        Operation::Command { .. } => Some(json!({"call": agent.session().new_call_id()})),
+        Operation::Command { .. } | Operation::Commit { .. } => {
+            Some(json!({"call": agent.session().new_call_id()}))
+        }
         Operation::Undo { call: Some(call) } => Some(json!({"call": call})),
         Operation::Undo { call: None } => {
             store.newest_to_undo(agent.session().name())?.map(|call| json!({"call": call}))
@@ -122,6 +124,7 @@ impl Doer<'_> {
             Operation::Model { name } => self.model(name),
             Operation::Profile { name } => self.profile(name),
             Operation::Command { command } => self.command(pending, &command).await,
+            Operation::Commit { message, paths } => self.commit(pending, &message, &paths).await,
             Operation::Compact { keep } => self.compact(pending, keep.as_deref()).await,
             Operation::Report(report) => {
                 self.opener.report(self.agent, &report).map(|text| json!({"text": text}))
@@ -296,6 +299,20 @@ impl Doer<'_> {
             attach_command(self.outputs, command, looked.pieces);
         }
         Ok(result)
+    }
+
+    /// Commits files by a command of the person: the repository's hooks run in the sandbox, and watchers see it.
+    async fn commit(&mut self, pending: &Pending, message: &str, paths: &[String]) -> Result<Value, Fault> {
+        let runtime = self.agent.session().runtime().clone();
+        let before = runtime.repository().await?;
+        let command = runtime.commit_command(&before, message, paths)?;
+        let done = self.command(pending, &command).await?;
+        let text = done.get("text").and_then(Value::as_str).unwrap_or_default().trim();
+        let after = runtime.repository().await?;
+        if done.get("ok") != Some(&Value::Bool(true)) || after.commit == before.commit {
+            return Err(Fault::new(Kind::Failed, format!("git did not commit: {text}")));
+        }
+        Ok(json!({"commit": after.commit, "branch": after.branch, "text": text}))
     }
 
     async fn compact(&mut self, pending: &Pending, keep: Option<&str>) -> Result<Value, Fault> {

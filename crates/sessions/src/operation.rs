@@ -80,6 +80,13 @@ pub enum Operation {
         /// The command.
         command: String,
     },
+    /// Commits files of the workspace with git, in the session's sandbox. The result is `{"commit": …, "branch": …, "text": …}`.
+    Commit {
+        /// The message.
+        message: String,
+        /// The files: relative to the workspace, or absolute.
+        paths: Vec<String>,
+    },
     /// Replaces the conversation with a summary. The result is an [`agent::Compacted`].
     Compact {
         /// The subjects that the summary keeps.

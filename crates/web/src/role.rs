@@ -48,7 +48,10 @@ impl Role {
             | Operation::Model { .. }
             | Operation::Profile { .. }
             | Operation::Compact { .. } => Self::Say,
-            Operation::Approve { .. } | Operation::Undo { .. } | Operation::Command { .. } => Self::Approve,
+            Operation::Approve { .. }
+            | Operation::Undo { .. }
+            | Operation::Command { .. }
+            | Operation::Commit { .. } => Self::Approve,
             Operation::Close => Self::Own,
         }
     }

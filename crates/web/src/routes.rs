@@ -79,7 +79,10 @@ pub(crate) fn table() -> Vec<Route> {
         GET "/api/v1/questions" Some(View), "The open questions of all sessions.", &[], -, decisions::questions;
         POST "/api/v1/sessions/{session}/questions/{question}" Some(Say), "Answers a question. The first answer wins.", &[WORKSPACE], [decisions::Reply], decisions::reply;
         GET "/api/v1/sessions/{session}/changes" Some(View), "The changes of files by its calls, newest first.", &[WORKSPACE], -, changes::list;
-        GET "/api/v1/sessions/{session}/diff" Some(View), "Each file before its first change, against the file as it is.", &[WORKSPACE], -, changes::diff;
+        GET "/api/v1/sessions/{session}/diff" Some(View), "The files that it changed: against their content before its first change, or against the newest git commit. Answers `files`, each with `path`, `kind`, `added`, `removed`, `hunks` and maybe `note`; against `head` also `commit`, `branch`, and `others`, the names of files that differ and that it did not change (for `say`).",
+            &[("against", "`start` (default): before its first change. `head`: the newest commit of the workspace's git repository; 404 without one."), WORKSPACE], -, changes::diff;
+        POST "/api/v1/sessions/{session}/commit" Some(Approve), "Commits files with git, in the session's sandbox, hooks included. Answers `commit`, `branch`, and `text`, the output of git; 404 without a repository or for a file that does not differ, 409 with the words of git or of a hook that refuses.",
+            &[WORKSPACE], [changes::Commit], changes::commit;
         POST "/api/v1/sessions/{session}/undo" Some(Approve), "Puts back the changes of a call, a turn, a file, or the newest ones.", &[WORKSPACE], [changes::Undo], changes::undo;
         GET "/api/v1/sessions/{session}/jobs" Some(View), "Its background jobs, where it runs here.", &[WORKSPACE], -, jobs::list;
         GET "/api/v1/sessions/{session}/jobs/{job}" Some(View), "A job with the end of its output.", &[WORKSPACE], -, jobs::get;

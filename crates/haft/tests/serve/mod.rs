@@ -3,6 +3,7 @@
 mod acp;
 mod approvals;
 mod changes;
+mod commits;
 mod files;
 mod mcp;
 mod openai;

@@ -164,7 +164,7 @@ impl Core {
         }
         // Its row says what it was about to do: who goes on finds out what is left of that.
         if let Some(plan) = plan_of(noted) {
-            if matches!(operation, Operation::Command { .. }) {
+            if matches!(operation, Operation::Command { .. } | Operation::Commit { .. }) {
                 return self.take_over_command(noted, operation, plan, &found.commands).await;
             }
             drop(self.start_planned(&noted.key, &noted.by, operation, Life::Begun, Some(plan)));
@@ -186,7 +186,7 @@ impl Core {
     ) -> Result<(), Fault> {
         let call = plan.get("call").and_then(Value::as_str).unwrap_or_default().to_owned();
         if let Some(result) = commands.results.get(&call) {
-            return self.finish(noted, Ok(result.clone())).await;
+            return self.finish(noted, result_of(&operation, result.clone())).await;
         }
         let journal = self.store().journal();
         let filter = Filter { call: Some(call), limit: 1, ..Filter::default() };
@@ -205,7 +205,10 @@ impl Core {
             )
             .next("Look at what it has changed before you run it again.")),
             Some("ok") => Ok(json!({"ok": true, "exit": null, "text": LOST})),
-            Some(_) => Ok(json!({"ok": false, "exit": null, "text": call.said.unwrap_or_default()})),
+            Some(_) => result_of(
+                &operation,
+                json!({"ok": false, "exit": null, "text": call.said.unwrap_or_default()}),
+            ),
         };
         self.finish(noted, result).await
     }
@@ -214,6 +217,15 @@ impl Core {
         let outcome = json!(Outcome::of(&result));
         self.store().operations().finish(self.session(), &noted.key, outcome).await
     }
+}
+
+/// Returns the result of an operation whose command ended so: a commit that git refused has failed.
+fn result_of(operation: &Operation, command: Value) -> Result<Value, Fault> {
+    if !matches!(operation, Operation::Commit { .. }) || command.get("ok") == Some(&Value::Bool(true)) {
+        return Ok(command);
+    }
+    let text = command.get("text").and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+    Err(Fault::new(Kind::Failed, format!("git did not commit: {text}")))
 }
 
 /// Returns what the stored operation was about to do.

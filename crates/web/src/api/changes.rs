@@ -1,16 +1,21 @@
 //! Changes of files by a session, and their undo.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
 
 use http::StatusCode;
-use kit::{Fault, services::Which};
+use kit::{Fault, Kind, services::Which};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sessions::{Event, Handle, Operation};
 use store::{
     Noted,
-    changes::{DiffLimits, Version, Versions},
+    changes::{Change, DiffLimits, Version, Versions},
     journal::{Begun, Durability, Ended},
     undo::Scope,
 };
@@ -20,6 +25,7 @@ use crate::{
     call::{Call, Done},
     diffs,
     problem::Problem,
+    role::Role,
     workspaces::{Workspace, blocking},
 };
 
@@ -39,6 +45,16 @@ pub(crate) struct Undo {
     turn: Option<u64>,
     /// The newest change of this file by the session.
     file: Option<String>,
+}
+
+/// The files to commit, and the message.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Commit {
+    /// The message: a first line, and if there is more to say an empty line and the rest.
+    message: String,
+    /// The files, as `files` and `others` of the diff against `head` name them. Nothing else is committed.
+    paths: Vec<String>,
 }
 
 pub(crate) async fn list(call: Call) -> Done {
@@ -77,8 +93,73 @@ fn changed(workspace: &Workspace, session: &str) -> Result<Vec<Value>, Fault> {
 
 pub(crate) async fn diff(call: Call) -> Done {
     let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
-    let files = blocking(move || whole(&workspace, &session)).await?;
-    Ok(Answer::ok(&json!({"files": files})))
+    match call.query.get("against").map(String::as_str) {
+        None | Some("start") => {
+            let files = blocking(move || whole(&workspace, &session)).await?;
+            Ok(Answer::ok(&json!({"against": "start", "files": files})))
+        }
+        Some("head") => against_head(&call, &workspace, session).await,
+        Some(other) => Err(Problem::bad(format!("`against={other}` is neither `start` nor `head`"))),
+    }
+}
+
+/// Answers with the session's files that differ from the newest commit, and the names of the other files that do: whoever only
+/// watches gets no names of files that the session has not changed.
+async fn against_head(call: &Call, workspace: &Arc<Workspace>, session: String) -> Done {
+    let of = workspace.clone();
+    let own: BTreeSet<PathBuf> = blocking(move || {
+        let mut own = BTreeSet::new();
+        for record in of.calls(&session, CALLS)? {
+            own.extend(of.runtime.changed_by(&record)?.into_iter().map(|it| it.path));
+        }
+        Ok(own)
+    })
+    .await?;
+    let repository = workspace.runtime.repository().await?;
+    let versions = workspace.runtime.against_head(&repository, &own).await?;
+    let of = workspace.clone();
+    let mut changes = blocking(move || Ok(of.runtime.changes(&versions, DiffLimits::REVIEW))).await?;
+    let relative = |path: &Path| {
+        let inside = path.strip_prefix(&workspace.path).unwrap_or(path);
+        workspace.runtime.masked(&inside.to_string_lossy()).into_owned()
+    };
+    let mut others = Vec::new();
+    for it in &repository.changed {
+        let path = relative(&it.path);
+        if !own.contains(&it.path) {
+            others.push(json!({"path": path, "kind": it.kind}));
+        } else if let Some(mode) = it.mode_change() {
+            // A change of the mode alone has no lines.
+            match changes.iter_mut().find(|it| it.path == path) {
+                Some(change) => change.note = Some(mode),
+                None => changes.push(Change { path, kind: it.kind, note: Some(mode), ..Change::default() }),
+            }
+        }
+    }
+    if call.who.role < Role::Say {
+        others.clear();
+    }
+    Ok(Answer::ok(&json!({
+        "against": "head",
+        "commit": repository.commit,
+        "branch": repository.branch,
+        "files": changes.iter().map(diffs::change).collect::<Vec<_>>(),
+        "others": others,
+        "more": repository.has_more,
+    })))
+}
+
+pub(crate) async fn commit(mut call: Call) -> Done {
+    let Commit { message, paths } = call.json().await?;
+    let (_, handle) = call.handle().await?;
+    match handle.act(&call.key()?, Operation::Commit { message, paths }).await {
+        Ok(done) => Ok(Answer::ok(&done)),
+        // A hook, or git itself, refused.
+        Err(Fault { kind: Kind::Failed, what, .. }) => {
+            Err(Problem::new(StatusCode::CONFLICT, "failed", what))
+        }
+        Err(fault) => Err(fault.into()),
+    }
 }
 
 /// Returns each file before its first change, against its content after the last.
@@ -146,7 +227,7 @@ async fn undo_turn(workspace: &Workspace, handle: &Handle, key: &str, turn: u64)
         match handle.act(&format!("{key}.{at}"), Operation::Undo { call: Some(call) }).await {
             Ok(done) => texts.extend(done.get("text").and_then(Value::as_str).map(str::to_owned)),
             // It changed nothing, or that is put back already.
-            Err(fault) if fault.kind == kit::Kind::NotFound => {}
+            Err(fault) if fault.kind == Kind::NotFound => {}
             Err(fault) => return Err(fault.into()),
         }
     }

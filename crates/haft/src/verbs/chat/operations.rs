@@ -78,6 +78,9 @@ impl<F: Face> Conversation<F> {
                 self.face.shows_whole();
             }
             Operation::Undo { .. } => self.face.tell(&format!("{by}: /undo"), Style::DIM),
+            Operation::Commit { paths, .. } => {
+                self.face.tell(&format!("{by}: git commit of {}", paths.join(", ")), Style::DIM);
+            }
             Operation::Compact { .. } => self.face.tell(&format!("{by}: /compact"), Style::DIM),
             _ => {}
         }
@@ -90,7 +93,9 @@ impl<F: Face> Conversation<F> {
                 let text = text("text");
                 self.face.tell(if text.is_empty() { "(no output)" } else { text }, Style::PLAIN);
             }
-            Operation::Undo { .. } => self.face.tell(&here(text("text")), Style::DIM),
+            Operation::Undo { .. } | Operation::Commit { .. } => {
+                self.face.tell(&here(text("text")), Style::DIM);
+            }
             Operation::Rewind { .. } => {
                 let said = abbreviate::line(text("said"), 100);
                 self.face.tell(&format!("{by} went back to before: {said}"), Style::DIM);

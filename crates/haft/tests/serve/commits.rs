@@ -1,0 +1,167 @@
+//! The diff against the newest commit, and commits.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
+
+use serde_json::{Value, json};
+
+use super::support::{Served, Stage, token};
+
+/// The model writes these files, one call each, and stops.
+fn writing(files: &[(&str, &str)]) -> Vec<Value> {
+    let call = |(path, content): &(&str, &str)| json!({"tool": "write", "arguments": {"path": path, "content": content}});
+    vec![json!({"calls": files.iter().map(call).collect::<Vec<_>>()}), json!({"say": "Written."})]
+}
+
+impl Stage {
+    /// Runs git in the workspace, and gives its output.
+    #[track_caller]
+    fn git(&self, arguments: &[&str]) -> String {
+        let mut git = Command::new("git");
+        git.env("HOME", self.path("home")).env("GIT_CONFIG_NOSYSTEM", "1");
+        let done = git.arg("-C").arg(self.path("ws")).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{arguments:?}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    /// Makes the workspace a repository with `a.txt` and `other.txt`.
+    fn repository(&self) {
+        self.put("a.txt", "one\n");
+        self.put("other.txt", "other\n");
+        self.git(&["init", "--quiet", "--initial-branch=main"]);
+        self.git(&["config", "user.name", "Ada"]);
+        self.git(&["config", "user.email", "ada@example.com"]);
+        self.git(&["add", "."]);
+        self.git(&["commit", "--quiet", "--message=first"]);
+    }
+}
+
+/// Begins a session whose model writes. Gives its id.
+fn written(served: &Served) -> String {
+    let session = served.does(201, "POST /api/v1/sessions", &json!({}))["id"].as_str().unwrap().to_owned();
+    served.prompt(&session, "write");
+    session
+}
+
+fn paths(files: &Value) -> Vec<&str> {
+    files.as_array().unwrap().iter().map(|it| it["path"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn files_of_the_session_are_shown_against_head_and_committed_without_the_others() {
+    let stage = Stage::new(&writing(&[("a.txt", "1\n"), ("it's new.txt", "new\n")]));
+    stage.repository();
+    let served = stage.serve();
+    let session = written(&served);
+    stage.put("other.txt", "changed by somebody else\n");
+    stage.git(&["add", "other.txt"]);
+    let diff = format!("sessions/{session}/diff?against=head");
+    let shown = served.get(&diff);
+    assert_eq!(shown["commit"], stage.git(&["rev-parse", "HEAD"]).trim());
+    assert_eq!(shown["branch"], "main");
+    assert_eq!(paths(&shown["files"]), ["a.txt", "it's new.txt"], "{shown}");
+    assert_eq!(shown["files"][0]["hunks"][0]["lines"], json!([["-", "one"], ["+", "1"]]), "{shown}");
+    assert_eq!((&shown["files"][1]["kind"], paths(&shown["others"])), (&json!("created"), vec!["other.txt"]));
+    // Whoever only watches gets nothing of files that the session has not changed.
+    let watched = served.ask("view", &format!("GET /api/v1/{diff}"), &Value::Null);
+    assert!(watched.status == 200 && !watched.body.contains("other.txt"), "{watched:?}");
+    assert_eq!(paths(&served.get(&format!("sessions/{session}/diff?against=start"))["files"]).len(), 2);
+    served.does(400, &format!("GET /api/v1/sessions/{session}/diff?against=other"), &Value::Null);
+
+    let line = format!("POST /api/v1/sessions/{session}/commit");
+    let body = json!({"message": "Write 'one'\n\n# as a number", "paths": ["a.txt", "it's new.txt"]});
+    assert_eq!(served.ask("say", &line, &body).status, 403);
+    let headers = format!(
+        "Authorization: Bearer {}\r\nContent-Type: application/json\r\nIdempotency-Key: commit-1\r\n",
+        token("approve")
+    );
+    let done = served.raw(&line, &headers, body.to_string().as_bytes());
+    assert_eq!(done.status, 200, "{done:?}");
+    let again = served.raw(&line, &headers, body.to_string().as_bytes());
+    assert_eq!((again.status, &again.body), (200, &done.body), "a key commits once");
+    let done: Value = serde_json::from_str(&done.body).unwrap();
+    assert_eq!(
+        (&done["commit"], &done["branch"]),
+        (&json!(stage.git(&["rev-parse", "HEAD"]).trim()), &json!("main"))
+    );
+    assert_eq!(stage.git(&["rev-list", "--count", "HEAD"]).trim(), "2");
+    assert_eq!(stage.git(&["log", "-1", "--format=%an|%B"]).trim(), "Ada|Write 'one'\n\n# as a number");
+    assert_eq!(stage.git(&["show", "--name-only", "--format=", "HEAD"]), "a.txt\nit's new.txt\n");
+    assert_eq!(
+        stage.git(&["diff", "--cached", "--name-only"]).trim(),
+        "other.txt",
+        "the index of others stays"
+    );
+    let shown = served.get(&diff);
+    assert_eq!((paths(&shown["files"]).len(), paths(&shown["others"])), (0, vec!["other.txt"]), "{shown}");
+    let rows = served.get(&format!("sessions/{session}/rows"));
+    let is_command = |it: &&Value| it["event"]["event"] == "command" && it["event"]["by"] == "approveer";
+    assert_eq!(rows["rows"].as_array().unwrap().iter().filter(is_command).count(), 1, "{rows}");
+}
+
+#[test]
+fn programs_that_a_repository_names_run_in_the_sandbox_only() {
+    let stage = Stage::new(&writing(&[("a.txt", "1\n")]));
+    stage.repository();
+    let escaped = stage.path("escaped");
+    let program = |name: &str| format!("#!/bin/sh\ntouch {}\ntouch {name}-ran\n", escaped.display());
+    let put = |path: &str, text: &str| {
+        stage.put(path, text);
+        fs::set_permissions(stage.path("ws").join(path), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    put(".git/hooks/pre-commit", &program("hook"));
+    put("evil.sh", &format!("{}cat\n", program("filter")));
+    stage.put(".gitattributes", "*.txt filter=evil diff=evil\n");
+    let evil = format!("sh {}", stage.path("ws").join("evil.sh").display());
+    for name in ["filter.evil.clean", "diff.evil.textconv", "diff.external", "core.fsmonitor", "core.pager"] {
+        stage.git(&["config", name, &evil]);
+    }
+    let served = stage.serve();
+    let session = written(&served);
+    let shown = served.get(&format!("sessions/{session}/diff?against=head"));
+    assert_eq!(paths(&shown["files"]), ["a.txt"], "{shown}");
+    assert!(!stage.path("ws").join("filter-ran").exists(), "what reads can change nothing");
+    let line = format!("POST /api/v1/sessions/{session}/commit");
+    served.does(200, &line, &json!({"message": "m", "paths": ["a.txt"]}));
+    assert!(stage.path("ws").join("hook-ran").exists(), "the hook ran");
+    assert!(!escaped.exists(), "and reached nothing outside the workspace");
+    // A hook may refuse.
+    put(".git/hooks/pre-commit", "#!/bin/sh\necho not on a Friday\nexit 1\n");
+    stage.put("a.txt", "2\n");
+    let refused = served.ask("own", &line, &json!({"message": "m", "paths": ["a.txt"]}));
+    assert!(refused.status == 409 && refused.body.contains("not on a Friday"), "{refused:?}");
+    assert_eq!(stage.git(&["rev-list", "--count", "HEAD"]).trim(), "2");
+}
+
+#[test]
+fn commits_without_repository_sandbox_message_or_changed_file_are_refused() {
+    let stage = Stage::new(&writing(&[("a.txt", "1\n")]));
+    let served = stage.serve();
+    let session = written(&served);
+    let line = format!("POST /api/v1/sessions/{session}/commit");
+    let body = json!({"message": "m", "paths": ["a.txt"]});
+    for refused in [
+        served.ask("own", &line, &body),
+        served.ask("own", &format!("GET /api/v1/sessions/{session}/diff?against=head"), &Value::Null),
+    ] {
+        assert!(refused.status == 404 && refused.body.contains("git repository"), "{refused:?}");
+    }
+    stage.repository();
+    for (body, status) in [
+        (json!({"message": " ", "paths": ["a.txt"]}), 400),
+        (json!({"message": "m", "paths": []}), 400),
+        (json!({"message": "m", "paths": ["a.txt"]}), 404),
+        (json!({"message": "m", "paths": ["../tokens"]}), 403),
+        (json!({"message": "m", "paths": [":/"]}), 404),
+        (json!({"message": "m", "paths": ["*"]}), 404),
+        (json!({"message": "m"}), 400),
+    ] {
+        let refused = served.ask("own", &line, &body);
+        assert_eq!(refused.status, status, "{body}: {refused:?}");
+    }
+    served.kill();
+    stage.put("a.txt", "2\n");
+    let served = stage.serve_with(&["--sandbox", "full"]);
+    let refused = served.ask("own", &line, &body);
+    assert!(refused.status == 403 && refused.body.contains("outside the sandbox"), "{refused:?}");
+    assert_eq!(stage.git(&["rev-list", "--count", "HEAD"]).trim(), "1");
+}
