@@ -6,10 +6,14 @@ use serde_json::{Value, json};
 
 use super::support::{Served, Stage, token};
 
-/// The model writes these files, one call each, and stops.
+/// The model reads `a.txt`, writes these files, one call each, and stops.
 fn writing(files: &[(&str, &str)]) -> Vec<Value> {
     let call = |(path, content): &(&str, &str)| json!({"tool": "write", "arguments": {"path": path, "content": content}});
-    vec![json!({"calls": files.iter().map(call).collect::<Vec<_>>()}), json!({"say": "Written."})]
+    vec![
+        json!({"calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]}),
+        json!({"calls": files.iter().map(call).collect::<Vec<_>>()}),
+        json!({"say": "Written."}),
+    ]
 }
 
 impl Stage {
