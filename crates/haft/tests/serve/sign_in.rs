@@ -249,3 +249,16 @@ fn the_page_may_load_only_its_own_files_and_run_no_text() {
     let info = served.ask("own", "GET /api/v1/info", &Value::Null);
     assert_eq!(info.header("cache-control").as_deref(), Some("no-store"));
 }
+
+#[test]
+fn title_that_is_given_at_creation_is_listed_before_the_first_prompt() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    let made = served.does(201, "POST /api/v1/sessions", &json!({"title": "The parser"}));
+    assert_eq!(made["title"], "The parser");
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(served.get(&format!("sessions/{id}"))["title"], "The parser");
+    assert_eq!(served.get("sessions")["sessions"][0]["title"], "The parser");
+    let patched = served.does(200, &format!("PATCH /api/v1/sessions/{id}"), &json!({"title": "The lexer"}));
+    assert_eq!(patched["title"], "The lexer");
+}
