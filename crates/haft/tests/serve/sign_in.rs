@@ -251,6 +251,24 @@ fn the_page_may_load_only_its_own_files_and_run_no_text() {
 }
 
 #[test]
+fn token_that_was_revoked_is_not_given_again_for_its_key() {
+    let served = Stage::new(&[]).serve();
+    let make = |key: &str| {
+        let headers = format!("Authorization: Bearer {}\r\n{JSON}Idempotency-Key: {key}\r\n", token("own"));
+        served.raw("POST /api/v1/tokens", &headers, br#"{"name": "ci", "role": "say"}"#)
+    };
+    let made = make("one");
+    assert_eq!((made.status, &make("one").body), (201, &made.body));
+    served.does(204, "DELETE /api/v1/tokens/ci", &Value::Null);
+    let again = make("one");
+    assert!(again.status == 410 && again.body.contains("revoked"), "{again:?}");
+    assert!(!again.body.contains("\"token\""), "{again:?}");
+    let other = make("two");
+    assert!(other.status == 201 && other.body != made.body, "{other:?}");
+    assert_eq!(make("one").status, 410, "another token of the name is not the one that was made");
+}
+
+#[test]
 fn title_that_is_given_at_creation_is_listed_before_the_first_prompt() {
     let stage = Stage::new(&[]);
     let served = stage.serve();
