@@ -280,3 +280,32 @@ fn title_that_is_given_at_creation_is_listed_before_the_first_prompt() {
     let patched = served.does(200, &format!("PATCH /api/v1/sessions/{id}"), &json!({"title": "The lexer"}));
     assert_eq!(patched["title"], "The lexer");
 }
+
+#[test]
+fn the_page_is_sent_compressed_to_whoever_takes_that() {
+    let served = Stage::new(&[]).serve();
+    let page = served.raw("GET /", "", b"");
+    let app = page.body.split("src=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    assert!(app.starts_with("/assets/app.js?v="), "{app}");
+    for path in ["/", &app, "/assets/style.css"] {
+        let get = |headers: &str| served.raw(&format!("GET {path}"), headers, b"");
+        let length =
+            |it: &crate::http::support::Reply| it.header("content-length").unwrap().parse::<usize>().unwrap();
+        let (plain, gzip) = (get(""), get("Accept-Encoding: br, gzip\r\n"));
+        assert_eq!((plain.status, gzip.status), (200, 200), "{path}");
+        assert_eq!(plain.header("content-encoding"), None);
+        assert_eq!(gzip.header("content-encoding").as_deref(), Some("gzip"));
+        assert!(length(&gzip) < length(&plain), "{path}: {} of {}", length(&gzip), length(&plain));
+        for reply in [&plain, &gzip] {
+            assert_eq!(reply.header("vary").as_deref(), Some("Accept-Encoding"));
+        }
+        // Other bytes have another tag, and each is known by its own.
+        let tags = [&plain, &gzip].map(|it| it.header("etag").unwrap());
+        assert_ne!(tags[0], tags[1]);
+        let status = |tag: &str, more: &str| get(&format!("If-None-Match: {tag}\r\n{more}")).status;
+        assert_eq!(status(&tags[0], ""), 304);
+        assert_eq!(status(&tags[1], "Accept-Encoding: gzip\r\n"), 304);
+        assert_eq!(status(&tags[1], ""), 200);
+        assert_eq!(status(&tags[0], "Accept-Encoding: gzip;q=0\r\n"), 304);
+    }
+}

@@ -224,5 +224,5 @@ pub(crate) async fn openapi(call: Call) -> Done {
 }
 
 pub(crate) async fn page(call: Call) -> Done {
-    Ok(assets::page(&call))
+    assets::page(&call)
 }
