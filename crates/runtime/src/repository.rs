@@ -424,7 +424,10 @@ mod tests {
             ]
         );
         assert!(!found.has_more);
-        assert!(parse(&output.as_bytes()[..200], Path::new("/w")).unwrap().has_more, "a list that was cut");
+        assert!(
+            parse(output.as_bytes().get(..200).unwrap(), Path::new("/w")).unwrap().has_more,
+            "a list that was cut"
+        );
         assert_eq!(
             found.changed.iter().find_map(Differs::mode_change).as_deref(),
             Some("mode: 100644 -> 100755")

@@ -5,6 +5,7 @@ pub(crate) mod bodies;
 pub(crate) mod connections;
 pub(crate) mod endpoint;
 mod events;
+pub(crate) mod exchange;
 pub(crate) mod listener;
 pub(crate) mod names;
 pub(crate) mod replies;

@@ -31,9 +31,10 @@ pub use hooks::{Accepted, Delivery, HOOKS, Hooks, LARGEST_HOOK, hook};
 /// Parts of a server over HTTP that other servers of haft share: admission, limits, the pace of connections.
 pub mod gate {
     pub use crate::http::{
-        bodies::{BodyPermits, Guarded},
+        bodies::{BodyPermits, Guarded, HeldPermits, due},
         connections::Connection,
         endpoint::{Admitted, Endpoints, Mounted, endpoint},
+        exchange::{Exchange, Idle},
         listener::{Answers, accept},
         names::{Names, bearer},
         replies::Reply,

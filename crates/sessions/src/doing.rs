@@ -11,8 +11,12 @@ use kit::{
     Fault, Kind,
     deliberate_faults::{is_broken, killed_at},
 };
-use runtime::Call;
+use runtime::{Call, Session};
 use serde_json::{Value, json};
+use store::{
+    changes::{Version, Versions},
+    journal::Filter,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -84,8 +88,13 @@ fn plan(pending: &Pending, agent: &Agent) -> Result<Option<Value>, Fault> {
         Operation::Command { .. } | Operation::Commit { .. } => {
             Some(json!({"call": agent.session().new_call_id()}))
         }
-        Operation::Undo { call: Some(call) } => Some(json!({"call": call})),
-        Operation::Undo { call: None } => {
+        Operation::Undo { call: Some(_), path: Some(_) } => {
+            return Err(Fault::bad_args("an undo is of a call or of a file, not of both"));
+        }
+        Operation::Undo { call: Some(call), path: None } => Some(json!({"call": call})),
+        // Undone twice, the newest change of the file would be the undo: its own call says whether it was done.
+        Operation::Undo { call: None, path: Some(_) } => Some(json!({"by": agent.session().new_call_id()})),
+        Operation::Undo { call: None, path: None } => {
             store.newest_to_undo(agent.session().name())?.map(|call| json!({"call": call}))
         }
         _ => None,
@@ -117,7 +126,8 @@ impl Doer<'_> {
     pub async fn change(&mut self, pending: &Pending) -> Result<Value, Fault> {
         match pending.operation().clone() {
             Operation::Rewind { turns } => self.rewind(pending, turns).await,
-            Operation::Undo { call } => self.undo(pending, call).await,
+            Operation::Undo { path: Some(path), .. } => self.undo_file(pending, path).await,
+            Operation::Undo { call, path: None } => self.undo(pending, call).await,
             Operation::Fork { without } => self.fork(pending, without).await,
             Operation::Rename { title } => pending.keep(Event::Renamed { title }).await,
             Operation::Archive { archived } => pending.keep(Event::Archived { archived }).await,
@@ -242,7 +252,35 @@ impl Doer<'_> {
         };
         killed_at("operation-done");
         let key = Some(pending.key().to_owned());
-        self.owner.log().add(Event::Undone { key, call, text: text.clone() });
+        self.owner.log().add(Event::Undone { key, call, path: None, text: text.clone() });
+        Ok(json!({"text": text}))
+    }
+
+    /// Undoes the newest change of a file by the session.
+    async fn undo_file(&mut self, pending: &Pending, path: String) -> Result<Value, Fault> {
+        let session = self.agent.session();
+        if !session.catalog().has("undo") {
+            return Err(Fault::not_found("this session has no tool `undo`"));
+        }
+        let by = pending.plan().and_then(|it| it.get("by")).and_then(Value::as_str).map(str::to_owned);
+        let begun = match &by {
+            Some(by) if pending.was_begun() => call_of(session, by)?,
+            _ => None,
+        };
+        let text = match begun {
+            Some(true) => format!("the newest change of {path} was put back"),
+            begun => {
+                // An id of the journal is one call's.
+                let id = if begun.is_some() { None } else { by };
+                let call = Call { id, by_person: true, ..Call::new("undo", json!({"path": path})) };
+                let answer = session.call(call).await;
+                let text = answer.as_text();
+                answer.result.map(|_| text)?
+            }
+        };
+        killed_at("operation-done");
+        let key = Some(pending.key().to_owned());
+        self.owner.log().add(Event::Undone { key, call: None, path: Some(path), text: text.clone() });
         Ok(json!({"text": text}))
     }
 
@@ -346,6 +384,17 @@ impl Doer<'_> {
         self.owner.log().add(Event::Compacted { key, before, after, cost });
         json!(done)
     }
+}
+
+/// Returns whether the call of this id changed a file; `None` if it did not begin. Blocks.
+fn call_of(session: &Session, id: &str) -> Result<Option<bool>, Fault> {
+    let runtime = session.runtime();
+    let filter = Filter { call: Some(id.to_owned()), limit: 1, ..Filter::default() };
+    let Some(record) = runtime.store().journal().log(filter)?.into_iter().next() else { return Ok(None) };
+    let is_change = |it: &Versions| it.before != it.after && !matches!(it.after, Version::Unknown(_));
+    let has_changed =
+        record.outcome.as_deref() == Some("ok") || runtime.changed_by(&record)?.iter().any(is_change);
+    Ok(Some(has_changed))
 }
 
 /// Checks that the model can look at the pictures of a prompt.

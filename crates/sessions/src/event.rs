@@ -175,6 +175,9 @@ pub enum Event {
         /// The call that was undone, where one was named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
+        /// The file, where one was named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
         /// A description of the changes that were put back.
         text: String,
     },

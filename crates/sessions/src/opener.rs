@@ -19,6 +19,15 @@ pub trait Opener: Send + Sync {
     /// When there is no agent to be had.
     fn open(&self, prepared: &Prepared) -> Result<Opened, Fault>;
 
+    /// Decides whether one more agent may be opened, of this session and for this person. It may close others for that.
+    ///
+    /// # Errors
+    /// When there are too many.
+    fn admit<'a>(&'a self, session: &'a str, who: &'a str) -> Soon<'a, Result<(), Fault>> {
+        let (_, _) = (session, who);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Has the model of this name answer from now on. Blocks.
     ///
     /// # Errors

@@ -36,11 +36,14 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
-    /// Puts back the file changes of a call, or the newest ones.
+    /// Puts back the file changes of a call, the newest change of one file by the session, or the newest changes.
     Undo {
         /// The call in the journal.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
+        /// The file: relative to the workspace, or absolute.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
     },
     /// Makes another session that goes on from here. The result is `{"session": NAME}`.
     Fork {

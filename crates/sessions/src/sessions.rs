@@ -122,7 +122,7 @@ impl Sessions {
                 &new
             }
         };
-        self.reach(session).await?;
+        self.reach(session, Some(who)).await?;
         Ok(self.handle(session, who))
     }
 
@@ -194,7 +194,7 @@ impl Sessions {
             }
         }
         for session in &sessions {
-            if let Err(fault) = self.reach(session).await {
+            if let Err(fault) = self.reach(session, None).await {
                 tracing::warn!(%fault, session, "a session with open operations is not run");
             }
         }
@@ -391,8 +391,8 @@ impl Sessions {
         blocking(move || Ok(corpse(&folder, &instance).is_none())).await
     }
 
-    /// Makes sure that somebody runs the session: whoever does already, or this process.
-    async fn reach(&self, session: &str) -> Result<Reached, Fault> {
+    /// Makes sure that somebody runs the session: whoever does already, or this process, if it opens one more for `who`.
+    async fn reach(&self, session: &str, who: Option<&str>) -> Result<Reached, Fault> {
         let (rows_from, until) = (Instant::now() + REACHABLE, Instant::now() + OPENING);
         loop {
             if self.inner.owned.get(session).is_some() {
@@ -408,6 +408,9 @@ impl Sessions {
                 && client::state(&self.folder(), name, session).await.is_ok()
             {
                 return Ok(Reached::There(name.to_owned()));
+            }
+            if let (Some(opener), Some(who)) = (&self.inner.opener, who) {
+                opener.admit(session, who).await?;
             }
             match self.take_over(session).await {
                 Ok(()) => return Ok(Reached::Here),

@@ -155,7 +155,7 @@ async fn rewind_takes_its_turns_back_once() {
 
 #[tokio::test]
 async fn undo_puts_back_the_change_that_was_the_newest_when_it_began_and_no_other() {
-    let operation = Operation::Undo { call: None };
+    let operation = Operation::Undo { call: None, path: None };
     for points in [
         &["operation-begun"][..],
         &["undo-recorded"],

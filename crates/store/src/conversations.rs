@@ -158,6 +158,20 @@ impl Conversations {
         })
     }
 
+    /// Returns the title that somebody gave a session, also before anybody said something in it. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn given_title(&self, session: &str) -> Result<Option<String>, Fault> {
+        let session = session.to_owned();
+        self.store.wait(move |database| {
+            let query = "SELECT title FROM conversations WHERE session = ?1";
+            Ok(rows(database, query, params![session], |row| row.get::<_, Option<String>>(0))?
+                .pop()
+                .flatten())
+        })
+    }
+
     /// Gives a conversation a title. Secrets in it are masked. Blocks.
     ///
     /// # Errors

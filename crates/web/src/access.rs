@@ -54,6 +54,19 @@ impl Who {
     }
 }
 
+impl FileToken {
+    fn who(&self) -> Who {
+        let name = self.principal.name().to_owned();
+        Who { name, role: self.role, by_cookie: false, hash: self.hash.clone() }
+    }
+}
+
+impl Key {
+    fn who(self, by_cookie: bool) -> Who {
+        Who { name: self.name, role: self.role, by_cookie, hash: self.hash }
+    }
+}
+
 /// How the [principal](Who::principal) of a token, and that of a sign-in, begins.
 const BY_TOKEN: &str = "token-";
 const BY_COOKIE: &str = "sign-in-";
@@ -238,8 +251,7 @@ impl Access {
     pub(crate) fn of_token(&self, token: &[u8]) -> Option<Who> {
         let principals: Vec<Principal> = self.of_file.iter().map(|it| it.principal.clone()).collect();
         if let Some(found) = whose(&principals, token).and_then(|at| self.of_file.get(at)) {
-            let name = found.principal.name().to_owned();
-            return Some(Who { name, role: found.role, by_cookie: false, hash: found.hash.clone() });
+            return Some(found.who());
         }
         self.of_made_token(&hash_of(std::str::from_utf8(token).ok()?))
     }
@@ -247,7 +259,7 @@ impl Access {
     /// Returns whose token that was made here has this hash.
     fn of_made_token(&self, hash: &str) -> Option<Who> {
         let key = self.find(|kept| kept.tokens.iter().find(|it| it.hash == hash).cloned())?;
-        Some(Who { name: key.name, role: key.role, by_cookie: false, hash: key.hash })
+        Some(key.who(false))
     }
 
     /// Returns who is signed in by this cookie.
@@ -263,7 +275,7 @@ impl Access {
             let key = kept.sign_ins.iter().find(|it| find(it))?;
             self.stands(kept, key).then(|| key.clone())
         })?;
-        Some(Who { name: key.name, role: key.role, by_cookie: true, hash: key.hash })
+        Some(key.who(true))
     }
 
     /// Returns whether the token of a sign-in was not revoked since.
@@ -281,8 +293,7 @@ impl Access {
         }
         let hash = principal.strip_prefix(BY_TOKEN)?;
         if let Some(found) = self.of_file.iter().find(|it| it.hash == hash) {
-            let name = found.principal.name().to_owned();
-            return Some(Who { name, role: found.role, by_cookie: false, hash: hash.to_owned() });
+            return Some(found.who());
         }
         self.of_made_token(hash)
     }

@@ -46,10 +46,11 @@ pub(crate) fn of_another() -> Fault {
 }
 
 impl Once {
-    /// Does a request, unless it was done before; gives its answer.
+    /// Does a request, unless it was done before; gives its answer. One whose secret no longer `stands` is not given again.
     pub(crate) async fn make(
         &self,
         given: Option<GivenKey>,
+        stands: impl Fn(&Value) -> bool + Send,
         make: impl Future<Output = Result<(StatusCode, Value), Problem>> + Send,
     ) -> Result<Answer, Problem> {
         let Some(given) = given else {
@@ -61,6 +62,11 @@ impl Once {
         if let Some(kept) = all.iter().find(|it| it.given.key == given.key) {
             if kept.given != given {
                 return Err(of_another().into());
+            }
+            if !stands(&kept.answer) {
+                let what = "this request was done before, and what it made was revoked since";
+                return Err(Problem::new(StatusCode::GONE, "stale", what)
+                    .next("Ask again under a new `Idempotency-Key` to make another one."));
             }
             return Ok(Answer::json(kept.status, &kept.answer));
         }

@@ -67,11 +67,10 @@ pub(crate) async fn all(server: &Shared, look: &Look) -> Result<Vec<Seen>, Fault
 pub(crate) async fn one(workspace: &Arc<Workspace>, session: &str) -> Result<Seen, Fault> {
     let (of, name) = (workspace.clone(), session.to_owned());
     let found = blocking(move || {
-        let store = of.runtime.store();
-        let about = store
-            .conversations()
-            .about(&name)?
-            .map_or_else(|| silent(&name, of.begun().get(&name)), Conversation::from);
+        let about = match of.runtime.store().conversations().about(&name)? {
+            Some(about) => about.into(),
+            None => silent(&of, &name, of.begun().get(&name))?,
+        };
         known(&of, about)
     })
     .await?;
@@ -79,11 +78,12 @@ pub(crate) async fn one(workspace: &Arc<Workspace>, session: &str) -> Result<See
 }
 
 /// A session in which nobody has said anything yet.
-fn silent(session: &str, begun_ms: Option<&u64>) -> Conversation {
+fn silent(workspace: &Workspace, session: &str, begun_ms: Option<&u64>) -> Result<Conversation, Fault> {
     let begun_ms = begun_ms.copied().unwrap_or_default();
-    Conversation {
+    let title = workspace.runtime.store().conversations().given_title(session)?.unwrap_or_default();
+    Ok(Conversation {
         session: session.to_owned(),
-        title: String::new(),
+        title,
         begun_ms,
         used_ms: begun_ms,
         turns: 0,
@@ -91,7 +91,7 @@ fn silent(session: &str, begun_ms: Option<&u64>) -> Conversation {
         archived: false,
         forked_from: None,
         forked_at: None,
-    }
+    })
 }
 
 fn known(workspace: &Workspace, about: Conversation) -> Result<Found, Fault> {
@@ -119,7 +119,7 @@ fn listed_in(workspace: &Workspace, look: &Look) -> Result<Vec<Found>, Fault> {
         for (session, begun_ms) in workspace.begun() {
             // Once somebody said something it is listed as all are.
             if !all.iter().any(|it| it.session == session) && store.about(&session)?.is_none() {
-                all.push(silent(&session, Some(&begun_ms)));
+                all.push(silent(workspace, &session, Some(&begun_ms))?);
             }
         }
     }

@@ -6,6 +6,15 @@ use serde_json::json;
 
 use crate::answer::Answer;
 
+/// The end of the text of [`all_agents_work`].
+const ALL_WORK: &str = ": no more can be opened now";
+
+/// The error of opening a session where too many are open, and none is idle. It is answered with 429.
+pub fn all_agents_work(what: &str) -> Fault {
+    Fault::new(Kind::Unavailable, format!("{what}{ALL_WORK}"))
+        .next("Wait until one of them has ended its turn, or stop one.")
+}
+
 /// A request that was not done.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -82,6 +91,7 @@ impl From<&Fault> for Problem {
             Kind::Denied => StatusCode::FORBIDDEN,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Kind::TooBig => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::Unavailable if fault.what.ends_with(ALL_WORK) => StatusCode::TOO_MANY_REQUESTS,
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Failed => StatusCode::BAD_GATEWAY,
             Kind::Bug => StatusCode::INTERNAL_SERVER_ERROR,

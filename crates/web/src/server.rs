@@ -1,15 +1,14 @@
 //! The server: lets requests in, finds the route of each, and checks its role.
 
 use std::{
-    convert::Infallible, io, net::TcpListener as StdListener, panic::AssertUnwindSafe, path::PathBuf,
-    sync::Arc, time::Duration,
+    convert::Infallible, io, net::TcpListener as StdListener, path::PathBuf, sync::Arc, time::Duration,
 };
 
-use futures_util::{FutureExt as _, future::join_all};
+use futures_util::future::join_all;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use kit::{Fault, Kind};
-use serve::gate::{Answers, Connection, Guarded, Names, Pace, accept};
+use serve::gate::{Answers, Connection, Exchange, Guarded, Idle, Names, Pace, accept};
 use tokio::{
     net::TcpListener,
     time::{sleep, timeout},
@@ -58,6 +57,8 @@ pub struct Settings {
     pub version: String,
     /// MCP and ACP, as the program speaks them.
     pub protocols: Arc<dyn Protocols>,
+    /// A WebSocket of which no byte comes for this long is dropped.
+    pub silence: Duration,
 }
 
 /// A server before it serves.
@@ -83,12 +84,13 @@ impl Server {
             |error: io::Error| Fault::new(Kind::Unavailable, format!("the socket can't be used: {error}"));
         let address = listener.local_addr().map_err(broken)?;
         listener.set_nonblocking(true).map_err(broken)?;
-        let Settings { public, tokens, folder, version, protocols } = settings;
+        let Settings { public, tokens, folder, version, protocols, silence } = settings;
         let workspaces = Workspaces(workspaces.into_iter().map(Arc::new).collect());
         let access = Access::new(folder, tokens)?;
         let table = table();
         let is_private = address.ip().is_loopback() && public.is_empty();
-        let shared = Shared::new(access, workspaces, protocols, version, address, is_private);
+        let mut shared = Shared::new(access, workspaces, protocols, version, address, is_private);
+        shared.silence = silence;
         // It is new, so nobody has set it before.
         let _ = shared.described.set(openapi::describe(&table, &shared.version));
         let names = Names::new(&public, &[], address.port());
@@ -110,6 +112,7 @@ impl Server {
     pub async fn serve(self, stop: CancellationToken) -> io::Result<()> {
         let listener = TcpListener::from_std(self.listener)?;
         let server = Arc::new(self.front);
+        drop(tokio::task::spawn_blocking(assets::prepare));
         for workspace in server.shared.workspaces.0.clone() {
             tokio::spawn(async move {
                 if let Err(fault) = workspace.sessions.take_up().await {
@@ -151,17 +154,6 @@ async fn dismiss_revoked(shared: &Shared) -> Infallible {
     }
 }
 
-/// Marks the connection as idle once an answer is sent.
-struct Idle(Option<Arc<Pace>>);
-
-impl Drop for Idle {
-    fn drop(&mut self) {
-        if let Some(pace) = &self.0 {
-            pace.idle();
-        }
-    }
-}
-
 impl Answers for Front {
     type Body = Guarded<Idle>;
 
@@ -171,20 +163,11 @@ impl Answers for Front {
         connection: &Arc<Connection>,
         pace: &Arc<Pace>,
     ) -> Response<Self::Body> {
-        pace.busy();
         self.shared.counts.request();
-        let mut idle = Idle(Some(pace.clone()));
         let (head, body) = request.into_parts();
-        // Two servers may disagree on the end of such a body, so nothing after it is read.
-        let is_chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
-        // A panic here must not end the connection.
-        let answering = AssertUnwindSafe(self.let_in(
-            head,
-            body,
-            Link { connection: connection.clone(), pace: pace.clone() },
-        ));
-        let answer = answering.catch_unwind().await.unwrap_or_else(|_| {
-            tracing::error!("the answer to a request panicked");
+        let exchange = Exchange::begin(&head, pace);
+        let link = Link { connection: connection.clone(), pace: pace.clone() };
+        let answer = exchange.caught(self.let_in(head, body, link)).await.unwrap_or_else(|| {
             Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "bug",
@@ -193,17 +176,9 @@ impl Answers for Front {
             .answer()
         });
         let mut reply = answer.0;
-        if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
-            // It goes on as another protocol, which has its own times.
-            idle.0 = None;
-        }
         self.shared.counts.status(reply.status());
-        let is_bad = reply.status() == StatusCode::BAD_REQUEST;
-        if is_chunked || is_bad || self.shared.closing.is_cancelled() {
-            reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
         protect(reply.headers_mut());
-        reply.map(|body| Guarded::new(body, idle))
+        exchange.end(reply, self.shared.closing.is_cancelled())
     }
 
     fn closing(&self) -> &CancellationToken {

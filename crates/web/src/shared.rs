@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, HashSet, VecDeque},
     net::SocketAddr,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use http::{header, request::Parts};
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) once: Once,
     /// MCP and ACP.
     pub(crate) protocols: Arc<dyn Protocols>,
+    /// A WebSocket of which no byte comes for this long is dropped.
+    pub(crate) silence: Duration,
     /// The WebSockets that are open: how many of each person, by name.
     pub(crate) open_sockets: Mutex<HashMap<String, usize>>,
     /// The ids of given files that were searched for secrets and have none: they don't change, and players ask for many parts.
@@ -84,6 +87,7 @@ impl Shared {
             conversations: Mutex::default(),
             once: Once::default(),
             protocols,
+            silence: Duration::from_secs(60),
             open_sockets: Mutex::default(),
             harmless_files: Mutex::default(),
             sockets: TaskTracker::new(),

@@ -4,10 +4,7 @@ use std::{
     future::pending,
     io,
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -22,7 +19,11 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use kit::base64;
-use serve::acp::MessageChannel;
+use parking_lot::Mutex;
+use serve::{
+    acp::MessageChannel,
+    gate::{HeldPermits, Pace, due},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::mpsc,
@@ -42,6 +43,7 @@ use crate::{
     answer::Answer,
     call::{Link, StreamAccess},
     problem::Problem,
+    shared::Shared,
 };
 
 /// The largest message of a client, in bytes.
@@ -50,8 +52,11 @@ const LARGEST: usize = 16 << 20;
 /// The interval of pings.
 const PING: Duration = Duration::from_secs(20);
 
-/// A client of which no byte comes for this long is gone.
-const SILENCE: Duration = Duration::from_secs(60);
+/// A message up to this size needs no permit, in bytes.
+const SMALL: usize = 64 << 10;
+
+/// The bytes of a ping or a pong of a client beside its payload.
+const CONTROL: usize = 6;
 
 /// Time for the upgrade, and for the closing handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -109,59 +114,84 @@ pub(crate) fn accept(head: &mut Parts) -> Result<Handshake, Problem> {
     Ok(Handshake { answer, upgrade })
 }
 
-/// A connection that notes when bytes come.
-struct Watched {
+/// A connection that counts the bytes of a message that is not whole yet.
+struct Counting {
     inner: TokioIo<Upgraded>,
-    seen: Arc<Seen>,
+    unfinished: Arc<Unfinished>,
 }
 
-/// When the client was there last.
-struct Seen {
-    began: Instant,
-    /// In milliseconds since the beginning.
-    last: AtomicU64,
-    /// A message of the client waits until the agent takes it: nothing is read meanwhile.
-    is_full: AtomicBool,
+/// A message that is not whole yet: it has permits for its memory and a time limit, as the body of a request has.
+struct Unfinished {
+    server: Arc<Shared>,
+    message: Mutex<Part>,
 }
 
-impl Seen {
-    fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+/// The part of a message that has come.
+#[derive(Default)]
+struct Part {
+    bytes: usize,
+    began: Option<Instant>,
+    held: HeldPermits,
+    /// Why no more is read.
+    refused: Option<(CloseCode, &'static str)>,
+}
+
+impl Unfinished {
+    fn came(&self, bytes: usize) -> io::Result<()> {
+        let mut part = self.message.lock();
+        part.bytes += bytes;
+        let Part { bytes, began, held, refused } = &mut *part;
+        if *bytes <= SMALL {
+            return Ok(());
+        }
+        let began = *began.get_or_insert_with(Instant::now);
+        if !self.server.body_permits.hold(held, *bytes) {
+            *refused = Some((CloseCode::Again, "too many large messages at once"));
+        } else if Instant::now() > due(began, *bytes) {
+            *refused = Some((CloseCode::Policy, "the message comes too slowly"));
+        }
+        refused.map_or(Ok(()), |it| Err(io::Error::other(it.1)))
     }
 
-    fn note(&self) {
-        self.last.store(self.now(), Ordering::Relaxed);
+    /// A ping or a pong came, maybe within a message.
+    fn is_control(&self, payload: usize) {
+        let mut part = self.message.lock();
+        part.bytes = part.bytes.saturating_sub(payload + CONTROL);
     }
 
-    fn is_gone(&self) -> bool {
-        let silent = self.now().saturating_sub(self.last.load(Ordering::Relaxed));
-        !self.is_full.load(Ordering::Relaxed) && Duration::from_millis(silent) >= SILENCE
+    /// The message came whole, and the agent has it.
+    fn is_over(&self) {
+        *self.message.lock() = Part::default();
+    }
+
+    fn refused(&self) -> Close {
+        self.message.lock().refused
     }
 }
 
-type Socket = WebSocketStream<Watched>;
+type Socket = WebSocketStream<Counting>;
 
 /// Relays the messages of a client to the agent and back, until either side ends, the access ends, or the server does.
 pub(crate) async fn relay(upgrade: OnUpgrade, channel: MessageChannel, access: &StreamAccess, link: &Link) {
     let MessageChannel { to_agent, from_agent } = channel;
     let Ok(Ok(upgraded)) = timeout(HANDSHAKE, upgrade).await else { return };
     let _counted = access.server.counts.stream();
-    let seen =
-        Arc::new(Seen { began: Instant::now(), last: AtomicU64::new(0), is_full: AtomicBool::new(false) });
+    let unfinished = Arc::new(Unfinished { server: access.server.clone(), message: Mutex::default() });
     let config = WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
-    let watched = Watched { inner: TokioIo::new(upgraded), seen: seen.clone() };
+    let counting = Counting { inner: TokioIo::new(upgraded), unfinished: unfinished.clone() };
     let (mut sink, mut stream) =
-        WebSocketStream::from_raw_socket(watched, Role::Server, Some(config)).await.split();
+        WebSocketStream::from_raw_socket(counting, Role::Server, Some(config)).await.split();
+    let silence = Silence { pace: &link.pace, limit: access.server.silence };
     let close = {
-        let mut reading = pin!(read(&mut stream, to_agent, &seen));
-        let mut writing = pin!(write(&mut sink, from_agent, &seen));
+        let mut reading = pin!(read(&mut stream, to_agent, &unfinished, &silence));
+        let mut writing = pin!(write(&mut sink, from_agent));
         tokio::select! {
             close = &mut reading => close,
             close = &mut writing => close,
             () = access.ended() => Some((CloseCode::Policy, "this access has ended")),
             () = access.server.closing.cancelled() => Some((CloseCode::Away, "haft is ending")),
             () = link.pace.lost() => {
-                tracing::debug!("dropping a WebSocket whose other end reads too slowly");
+                tracing::debug!("dropping a WebSocket whose other end reads too slowly, or is silent");
                 None
             }
         }
@@ -179,13 +209,26 @@ pub(crate) async fn relay(upgrade: OnUpgrade, channel: MessageChannel, access: &
 /// Why a socket is closed from here; `None` where the other end is gone.
 type Close = Option<(CloseCode, &'static str)>;
 
+/// The time limit for a client of which no byte comes.
+struct Silence<'a> {
+    pace: &'a Pace,
+    limit: Duration,
+}
+
 /// Reads the messages of the client.
-async fn read(stream: &mut SplitStream<Socket>, to_agent: mpsc::Sender<Bytes>, seen: &Seen) -> Close {
+async fn read(
+    stream: &mut SplitStream<Socket>,
+    to_agent: mpsc::Sender<Bytes>,
+    unfinished: &Unfinished,
+    silence: &Silence<'_>,
+) -> Close {
+    silence.pace.limit_silence(silence.limit);
     let (mut pings, mut counted_since) = (0, Instant::now());
     loop {
         let text = match stream.next().await? {
             Ok(Message::Text(text)) => text,
-            Ok(Message::Ping(_)) => {
+            Ok(Message::Ping(payload)) => {
+                unfinished.is_control(payload.len());
                 if counted_since.elapsed() >= PING {
                     (pings, counted_since) = (0, Instant::now());
                 }
@@ -199,16 +242,21 @@ async fn read(stream: &mut SplitStream<Socket>, to_agent: mpsc::Sender<Bytes>, s
                 return Some((CloseCode::Unsupported, "a message is text: JSON"));
             }
             Ok(Message::Close(_)) => return Some((CloseCode::Normal, "")),
-            Ok(Message::Pong(_) | Message::Frame(_)) => continue,
-            Err(error) => return of_error(&error),
+            Ok(Message::Pong(payload)) => {
+                unfinished.is_control(payload.len());
+                continue;
+            }
+            Ok(Message::Frame(_)) => continue,
+            Err(error) => return unfinished.refused().or_else(|| of_error(&error)),
         };
-        seen.is_full.store(true, Ordering::Relaxed);
+        // Nothing is read until the agent takes the message.
+        silence.pace.busy();
         if to_agent.send(Bytes::from(text)).await.is_err() {
             // The agent reads no more; its last messages are still written.
             return pending().await;
         }
-        seen.note();
-        seen.is_full.store(false, Ordering::Relaxed);
+        unfinished.is_over();
+        silence.pace.limit_silence(silence.limit);
     }
 }
 
@@ -224,11 +272,7 @@ fn of_error(error: &Error) -> Close {
 }
 
 /// Writes the messages of the agent, and pings.
-async fn write(
-    sink: &mut SplitSink<Socket, Message>,
-    mut from_agent: mpsc::Receiver<String>,
-    seen: &Seen,
-) -> Close {
+async fn write(sink: &mut SplitSink<Socket, Message>, mut from_agent: mpsc::Receiver<String>) -> Close {
     let mut beat = interval(PING);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat.tick().await;
@@ -239,12 +283,7 @@ async fn write(
                 Some(message) => Message::Text(message.into()),
                 None => return Some((CloseCode::Normal, "the session has ended")),
             },
-            _ = beat.tick() => {
-                if seen.is_gone() {
-                    return None;
-                }
-                Message::Ping(Bytes::new())
-            }
+            _ = beat.tick() => Message::Ping(Bytes::new()),
         };
         if sink.send(message).await.is_err() {
             return None;
@@ -252,7 +291,7 @@ async fn write(
     }
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for Counting {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -260,14 +299,15 @@ impl AsyncRead for Watched {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.inner).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.seen.note();
+        let bytes = buffer.filled().len() - before;
+        if bytes > 0 {
+            self.unfinished.came(bytes)?;
         }
         polled
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for Counting {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }

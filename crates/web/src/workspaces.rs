@@ -14,6 +14,9 @@ use crate::{
     role::Role,
 };
 
+/// So many sessions without a word are listed.
+const BEGUN: usize = 1000;
+
 /// A workspace, as the program that serves it opened it.
 pub struct Workspace {
     /// Its id, the same at each start.
@@ -89,7 +92,13 @@ impl Workspace {
 
     /// A session began here.
     pub(crate) fn has_begun(&self, session: &str) {
-        self.begun.lock().insert(session.to_owned(), now_ms());
+        let mut begun = self.begun.lock();
+        begun.insert(session.to_owned(), now_ms());
+        if begun.len() > BEGUN
+            && let Some(oldest) = begun.iter().min_by_key(|it| it.1).map(|it| it.0.clone())
+        {
+            begun.remove(&oldest);
+        }
     }
 
     /// The sessions that began here, and when.

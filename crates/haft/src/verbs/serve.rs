@@ -1,5 +1,7 @@
 //! `haft serve`: sessions over HTTP, for a browser and for programs.
 
+mod limits;
+mod open_agents;
 mod protocols;
 
 use std::{
@@ -13,14 +15,14 @@ use std::{
 
 use agent::Agent;
 use clap::Args;
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, services::Soon};
 use parking_lot::Mutex;
 use runtime::{Session, Unattended, WeakSession};
 use sessions::{Opened, Opener, Operation, Prepared, Report, Sessions};
 use tokio_util::sync::CancellationToken;
 use web::{FileToken, Role, Server, Settings, Workspace, hash_of};
 
-use self::protocols::ServedProtocols;
+use self::{limits::Limits, open_agents::OpenAgents, protocols::ServedProtocols};
 use super::{
     close,
     listening::{address, end_signal, is_name, listen, private},
@@ -80,10 +82,12 @@ impl Serve {
         if let Some(file) = &tokens_file {
             is_outside(file, &dirs)?;
         }
+        let limits = Limits::default();
+        let open_agents = Arc::new(OpenAgents::new(&limits));
         let mut served = Vec::new();
         for dir in dirs {
             let options = Options { dir: Some(dir), ..options.clone() };
-            served.push(Served::open(&agent, &options, place).await?);
+            served.push(Served::open(&agent, &options, place, &open_agents).await?);
         }
         let listener = listen(address)?;
         let address = listener.local_addr().unwrap_or(address);
@@ -99,6 +103,7 @@ impl Serve {
             folder: place.state.join(FOLDER),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocols: protocols.clone(),
+            silence: limits.silence,
         };
         let server = Server::new(listener, settings, workspaces)?;
         tell(&server, &served, address, &public)?;
@@ -110,6 +115,7 @@ impl Serve {
         });
         let done = server.serve(stop).await;
         protocols.finish().await;
+        open_agents.forget_sessions();
         for it in served {
             it.end().await;
         }
@@ -213,16 +219,26 @@ struct Served {
 }
 
 impl Served {
-    async fn open(agent: &AgentOptions, options: &Options, place: &Place) -> Result<Self, Fault> {
+    async fn open(
+        agent: &AgentOptions,
+        options: &Options,
+        place: &Place,
+        open_agents: &Arc<OpenAgents>,
+    ) -> Result<Self, Fault> {
         workspace_check::check(options, place, Asking::Possible)?;
         let factory = Arc::new(agent.clone().open(options, place, Arc::new(Unattended)).await?);
         report_ignored(&factory.opened, false);
         let runtime = &factory.opened.runtime;
-        let agents =
-            Arc::new(ServedAgents { factory: factory.clone(), open: Mutex::default(), url: OnceLock::new() });
+        let agents = Arc::new(ServedAgents {
+            factory: factory.clone(),
+            open: Mutex::default(),
+            url: OnceLock::new(),
+            limited: open_agents.clone(),
+        });
         let records = Some(records(runtime));
         let sessions =
             Sessions::with_records(runtime.store().clone(), "serve", Some(agents.clone()), records);
+        open_agents.serve(runtime.roots().workspace(), &sessions);
         Ok(Self { factory, agents, sessions })
     }
 
@@ -264,9 +280,15 @@ struct ServedAgents {
     open: Mutex<HashMap<String, WeakSession>>,
     /// The address of the server.
     url: OnceLock<String>,
+    /// The agents of all workspaces.
+    limited: Arc<OpenAgents>,
 }
 
 impl ServedAgents {
+    fn workspace(&self) -> &Path {
+        self.factory.opened.runtime.roots().workspace()
+    }
+
     /// Files that a session shares have links to this server.
     fn serve_files_at(&self, url: &str) {
         // It is set once, before any session is opened.
@@ -275,6 +297,10 @@ impl ServedAgents {
 }
 
 impl Opener for ServedAgents {
+    fn admit<'a>(&'a self, session: &'a str, who: &'a str) -> Soon<'a, Result<(), Fault>> {
+        Box::pin(self.limited.admit(self.workspace(), session, who))
+    }
+
     fn open(&self, prepared: &Prepared) -> Result<Opened, Fault> {
         let session = self.factory.session(Some(prepared.session()), "serve", prepared.approver());
         if let Some(url) = self.url.get() {
@@ -284,6 +310,7 @@ impl Opener for ServedAgents {
         let mut open = self.open.lock();
         open.retain(|_, it| it.get().is_some());
         open.insert(prepared.session().to_owned(), agent.session().weak());
+        self.limited.is_open(self.workspace(), prepared.session(), agent.session().weak());
         Ok(Opened { agent, driver: self.factory.driver(false), notes })
     }
 
@@ -297,6 +324,7 @@ impl Opener for ServedAgents {
     }
 
     fn keep(&self, agent: &Agent) -> Result<(), Fault> {
+        self.limited.is_used(self.workspace(), agent.session().name());
         self.factory.keep(agent)?;
         // The process may be killed before the session ends.
         agent.session().keep()

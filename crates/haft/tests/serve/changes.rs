@@ -91,3 +91,31 @@ fn job_is_listed_with_its_output_and_stopped() {
     assert_eq!(stopped["state"], "cancelled");
     served.does(404, &format!("GET /api/v1/sessions/{session}/jobs/job_99"), &Value::Null);
 }
+
+#[test]
+fn undo_of_one_file_is_a_row_of_the_session_and_done_once_for_its_key() {
+    let stage = Stage::new(&[
+        json!({"calls": [writes("a.txt", "1\n"), writes("b.txt", "1\n")]}),
+        json!({"say": "Written."}),
+        json!({"calls": [{"tool": "edit", "arguments": {"path": "a.txt", "edits": [{"old": "1", "new": "2"}]}}]}),
+        json!({"say": "Written."}),
+    ]);
+    let served = stage.serve();
+    let session = served.does(201, "POST /api/v1/sessions", &json!({}))["id"].as_str().unwrap().to_owned();
+    served.prompt(&session, "write");
+    let head = served.prompt(&session, "write").last().unwrap().seq;
+    let mut other = served.watch(&session, head);
+    let undo = || {
+        let headers = format!(
+            "Authorization: Bearer {}\r\nContent-Type: application/json\r\nIdempotency-Key: undo-1\r\n",
+            super::support::token("approve")
+        );
+        served.raw(&format!("POST /api/v1/sessions/{session}/undo"), &headers, br#"{"file": "a.txt"}"#)
+    };
+    let first = undo();
+    assert!(first.status == 200 && first.body.contains("a.txt"), "{first:?}");
+    let row = other.until(|row| row.kind() == "undone").pop().unwrap();
+    assert_eq!((&row.event["path"], &row.event["key"]), (&json!("a.txt"), &json!("undo-1")), "{row:?}");
+    assert_eq!(undo().body, first.body);
+    assert_eq!((stage.text("a.txt").as_deref(), stage.text("b.txt").as_deref()), (Some("1\n"), Some("1\n")));
+}

@@ -6,10 +6,21 @@ use serde_json::{Value, json};
 
 use super::support::{Served, Stage, token};
 
-/// The model writes these files, one call each, and stops.
-fn writing(files: &[(&str, &str)]) -> Vec<Value> {
-    let call = |(path, content): &(&str, &str)| json!({"tool": "write", "arguments": {"path": path, "content": content}});
-    vec![json!({"calls": files.iter().map(call).collect::<Vec<_>>()}), json!({"say": "Written."})]
+/// The model reads `a.txt`, makes these calls, and stops.
+fn calling(calls: &[Value]) -> Vec<Value> {
+    vec![
+        json!({"calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]}),
+        json!({"calls": calls}),
+        json!({"say": "Done."}),
+    ]
+}
+
+fn edits() -> Value {
+    json!({"tool": "edit", "arguments": {"path": "a.txt", "edits": [{"old": "one", "new": "1"}]}})
+}
+
+fn writes(path: &str, content: &str) -> Value {
+    json!({"tool": "write", "arguments": {"path": path, "content": content}})
 }
 
 impl Stage {
@@ -48,7 +59,7 @@ fn paths(files: &Value) -> Vec<&str> {
 
 #[test]
 fn files_of_the_session_are_shown_against_head_and_committed_without_the_others() {
-    let stage = Stage::new(&writing(&[("a.txt", "1\n"), ("it's new.txt", "new\n")]));
+    let stage = Stage::new(&calling(&[edits(), writes("it's new.txt", "new\n")]));
     stage.repository();
     let served = stage.serve();
     let session = written(&served);
@@ -100,7 +111,7 @@ fn files_of_the_session_are_shown_against_head_and_committed_without_the_others(
 
 #[test]
 fn programs_that_a_repository_names_run_in_the_sandbox_only() {
-    let stage = Stage::new(&writing(&[("a.txt", "1\n")]));
+    let stage = Stage::new(&calling(&[edits()]));
     stage.repository();
     let escaped = stage.path("escaped");
     let program = |name: &str| format!("#!/bin/sh\ntouch {}\ntouch {name}-ran\n", escaped.display());
@@ -134,7 +145,7 @@ fn programs_that_a_repository_names_run_in_the_sandbox_only() {
 
 #[test]
 fn commits_without_repository_sandbox_message_or_changed_file_are_refused() {
-    let stage = Stage::new(&writing(&[("a.txt", "1\n")]));
+    let stage = Stage::new(&calling(&[writes("a.txt", "1\n")]));
     let served = stage.serve();
     let session = written(&served);
     let line = format!("POST /api/v1/sessions/{session}/commit");

@@ -1,5 +1,7 @@
 //! Files of the workspace, outputs and uploads.
 
+use std::io::{Read as _, Write as _};
+
 use serde_json::{Value, json};
 
 use super::support::{Stage, token};
@@ -144,4 +146,37 @@ fn several_workspaces_are_served_and_a_session_belongs_to_one() {
     served.does(404, &format!("GET /api/v1/sessions/{id}?workspace={first}"), &Value::Null);
     let files = served.get(&format!("files?workspace={other}"));
     assert_eq!(files["entries"][0]["name"], "only-here");
+}
+
+#[test]
+fn download_ends_when_its_token_is_revoked() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    let size: u64 = 1 << 30;
+    // Without content on the disk.
+    std::fs::File::create(stage.path("ws").join("large")).unwrap().set_len(size).unwrap();
+    let made = served.does(201, "POST /api/v1/tokens", &json!({"name": "ci", "role": "say"}));
+    let mut socket = served.connect();
+    let head = format!(
+        "GET /api/v1/files/raw?path=large HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\r\n",
+        served.address,
+        made["token"].as_str().unwrap()
+    );
+    socket.write_all(head.as_bytes()).unwrap();
+    let mut buffer = vec![0; 64 << 10];
+    let first = socket.read(&mut buffer).unwrap();
+    assert!(String::from_utf8_lossy(&buffer[..first]).starts_with("HTTP/1.1 200"));
+    served.does(204, "DELETE /api/v1/tokens/ci", &Value::Null);
+    let began = std::time::Instant::now();
+    let mut sum = first as u64;
+    // At most 20 MiB a second: the whole would take most of a minute.
+    loop {
+        match socket.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => sum += read as u64,
+        }
+        let due = std::time::Duration::from_micros(sum / 20);
+        std::thread::sleep(due.saturating_sub(began.elapsed()));
+    }
+    assert!(sum < size / 2, "{sum} bytes came");
 }

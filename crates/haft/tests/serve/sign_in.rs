@@ -249,3 +249,67 @@ fn the_page_may_load_only_its_own_files_and_run_no_text() {
     let info = served.ask("own", "GET /api/v1/info", &Value::Null);
     assert_eq!(info.header("cache-control").as_deref(), Some("no-store"));
 }
+
+#[test]
+fn token_that_was_revoked_is_not_given_again_for_its_key() {
+    let served = Stage::new(&[]).serve();
+    let make = |key: &str| {
+        let headers = format!("Authorization: Bearer {}\r\n{JSON}Idempotency-Key: {key}\r\n", token("own"));
+        served.raw("POST /api/v1/tokens", &headers, br#"{"name": "ci", "role": "say"}"#)
+    };
+    let made = make("one");
+    assert_eq!((made.status, &make("one").body), (201, &made.body));
+    served.does(204, "DELETE /api/v1/tokens/ci", &Value::Null);
+    let again = make("one");
+    assert!(again.status == 410 && again.body.contains("revoked"), "{again:?}");
+    assert!(!again.body.contains("\"token\""), "{again:?}");
+    let other = make("two");
+    assert!(other.status == 201 && other.body != made.body, "{other:?}");
+    assert_eq!(make("one").status, 410, "another token of the name is not the one that was made");
+}
+
+#[test]
+fn title_that_is_given_at_creation_is_listed_before_the_first_prompt() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    let made = served.does(201, "POST /api/v1/sessions", &json!({"title": "The parser"}));
+    assert_eq!(made["title"], "The parser");
+    let id = made["id"].as_str().unwrap();
+    assert_eq!(served.get(&format!("sessions/{id}"))["title"], "The parser");
+    assert_eq!(served.get("sessions")["sessions"][0]["title"], "The parser");
+    let patched = served.does(200, &format!("PATCH /api/v1/sessions/{id}"), &json!({"title": "The lexer"}));
+    assert_eq!(patched["title"], "The lexer");
+}
+
+#[test]
+fn the_page_is_sent_compressed_to_whoever_takes_that() {
+    let served = Stage::new(&[]).serve();
+    let page = served.raw("GET /", "", b"");
+    // Modules import each other without a hash, so their addresses in the page have none either.
+    assert!(
+        page.body.contains("href=\"/assets/style.css?v=") && page.body.contains("src=/assets/app.js>"),
+        "{}",
+        page.body
+    );
+    for path in ["/", "/assets/app.js", "/assets/style.css"] {
+        let get = |headers: &str| served.raw(&format!("GET {path}"), headers, b"");
+        let length =
+            |it: &crate::http::support::Reply| it.header("content-length").unwrap().parse::<usize>().unwrap();
+        let (plain, gzip) = (get(""), get("Accept-Encoding: br, gzip\r\n"));
+        assert_eq!((plain.status, gzip.status), (200, 200), "{path}");
+        assert_eq!(plain.header("content-encoding"), None);
+        assert_eq!(gzip.header("content-encoding").as_deref(), Some("gzip"));
+        assert!(length(&gzip) < length(&plain), "{path}: {} of {}", length(&gzip), length(&plain));
+        for reply in [&plain, &gzip] {
+            assert_eq!(reply.header("vary").as_deref(), Some("Accept-Encoding"));
+        }
+        // Other bytes have another tag, and each is known by its own.
+        let tags = [&plain, &gzip].map(|it| it.header("etag").unwrap());
+        assert_ne!(tags[0], tags[1]);
+        let status = |tag: &str, more: &str| get(&format!("If-None-Match: {tag}\r\n{more}")).status;
+        assert_eq!(status(&tags[0], ""), 304);
+        assert_eq!(status(&tags[1], "Accept-Encoding: gzip\r\n"), 304);
+        assert_eq!(status(&tags[1], ""), 200);
+        assert_eq!(status(&tags[0], "Accept-Encoding: gzip;q=0\r\n"), 304);
+    }
+}

@@ -99,6 +99,15 @@ impl Stage {
         self.serve_with(&[])
     }
 
+    /// Starts one with these limits: agents in all, of one person, and the silence of a WebSocket in milliseconds.
+    pub(crate) fn serve_within(&self, limits: [u32; 3]) -> Served {
+        let tokens = self.path("tokens");
+        let mut haft =
+            self.haft(&["--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap(), "--approve", "auto"]);
+        haft.env("HAFT_SERVE_LIMITS", limits.map(|it| it.to_string()).join(","));
+        Served::start(&mut haft)
+    }
+
     pub(crate) fn serve_with(&self, arguments: &[&str]) -> Served {
         let tokens = self.path("tokens");
         let all = [&["--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()], arguments].concat();

@@ -13,7 +13,7 @@ use http::StatusCode;
 use http_body_util::{BodyExt as _, combinators::BoxBody};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::{
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
 };
 
@@ -41,7 +41,26 @@ impl Default for BodyPermits {
     }
 }
 
+/// The permits for one body.
+#[derive(Default)]
+pub struct HeldPermits(Vec<OwnedSemaphorePermit>);
+
+/// Returns the time by which the rest of a body has to come, of which so many bytes are there.
+pub fn due(began: Instant, bytes: usize) -> Instant {
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    began + GRACE + Duration::from_secs(bytes / EACH_SECOND)
+}
+
 impl BodyPermits {
+    /// Holds permits for so many bytes in all. Returns false if there are none.
+    pub fn hold(&self, held: &mut HeldPermits, bytes: usize) -> bool {
+        while held.0.len() * PIECE < bytes {
+            let Ok(piece) = Arc::clone(&self.0).try_acquire_owned() else { return false };
+            held.0.push(piece);
+        }
+        true
+    }
+
     /// Reads a whole body; an answer for one that is too large, too slow, or broken.
     pub(super) async fn read(&self, body: Incoming) -> Result<Bytes, Reply> {
         self.read_within(body, LARGEST).await
@@ -61,11 +80,9 @@ impl BodyPermits {
             return Err(too_large());
         }
         let began = Instant::now();
-        let (mut read, mut held) = (BytesMut::new(), Vec::new());
+        let (mut read, mut held) = (BytesMut::new(), HeldPermits::default());
         loop {
-            let so_far = u64::try_from(read.len()).unwrap_or(u64::MAX);
-            let by = began + GRACE + Duration::from_secs(so_far / EACH_SECOND);
-            let Ok(frame) = timeout_at(by, body.frame()).await else {
+            let Ok(frame) = timeout_at(due(began, read.len()), body.frame()).await else {
                 return Err(replies::last(StatusCode::REQUEST_TIMEOUT, "the request comes too slowly"));
             };
             let data = match frame {
@@ -81,11 +98,8 @@ impl BodyPermits {
             if read.len() + data.len() > largest {
                 return Err(too_large());
             }
-            while held.len() * PIECE < read.len() + data.len() {
-                let Ok(piece) = Arc::clone(&self.0).try_acquire_owned() else {
-                    return Err(replies::full("too many large requests at once"));
-                };
-                held.push(piece);
+            if !self.hold(&mut held, read.len() + data.len()) {
+                return Err(replies::full("too many large requests at once"));
             }
             read.extend_from_slice(&data);
         }

@@ -1,14 +1,10 @@
 //! The server of MCP alone: admits requests, hands them to the endpoint or the webhooks, and guards the answers.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
 };
 
-use futures_util::FutureExt as _;
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
@@ -20,6 +16,7 @@ use super::{
     bodies::{BodyPermits, Guarded},
     connections::Connection,
     endpoint::{Admitted, Mounted},
+    exchange::{Exchange, Idle},
     listener::Answers,
     replies::{self, Reply},
     slow_connections::Pace,
@@ -42,9 +39,6 @@ pub(super) struct Server {
     closing: CancellationToken,
 }
 
-/// Marks the connection as idle when it is dropped.
-pub(super) struct Idle(Arc<Pace>);
-
 impl Answers for Server {
     type Body = Guarded<Idle>;
 
@@ -54,12 +48,9 @@ impl Answers for Server {
         connection: &Arc<Connection>,
         pace: &Arc<Pace>,
     ) -> Response<Self::Body> {
-        pace.busy();
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let idle = Idle(pace.clone());
         let (head, body) = request.into_parts();
-        // Two servers may disagree on the end of such a body, so nothing after it is read.
-        let is_chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
+        let exchange = Exchange::begin(&head, pace);
         let (mut reply, origin) = match self.gate.look(&head) {
             Verdict::Out(reply, origin) => (reply, origin),
             Verdict::Hook => (self.hook(&head, body, connection).await, None),
@@ -67,10 +58,8 @@ impl Answers for Server {
                 let on_read = || connection.has_authenticated();
                 let permits = &self.body_permits;
                 let admitted = Admitted { head, body, principal, permits, on_read: &on_read };
-                // A panic here must not end the connection.
-                let passed = AssertUnwindSafe(self.endpoint.answer(admitted)).catch_unwind().await;
-                let reply = passed.unwrap_or_else(|_| {
-                    tracing::error!("the answer to a request panicked");
+                let passed = exchange.caught(self.endpoint.answer(admitted)).await;
+                let reply = passed.unwrap_or_else(|| {
                     let what = "haft failed at this; it is a defect of haft";
                     replies::last(StatusCode::INTERNAL_SERVER_ERROR, what)
                 });
@@ -81,12 +70,7 @@ impl Answers for Server {
             open_to(origin, &mut reply);
         }
         reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        // The same applies after a request that one of two servers may have parsed differently.
-        let is_bad = reply.status() == StatusCode::BAD_REQUEST;
-        if is_chunked || is_bad || self.closing.is_cancelled() {
-            reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        reply.map(|body| Guarded::new(body, idle))
+        exchange.end(reply, self.closing.is_cancelled())
     }
 
     fn closing(&self) -> &CancellationToken {
@@ -140,11 +124,5 @@ impl Server {
     /// Returns the number of requests so far.
     pub(super) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Idle {
-    fn drop(&mut self) {
-        self.0.idle();
     }
 }

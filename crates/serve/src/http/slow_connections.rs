@@ -46,6 +46,8 @@ pub struct Pace {
     write_by: AtomicU64,
     /// Whether nothing of the next request has arrived.
     is_idle: AtomicBool,
+    /// The longest time without a byte of the peer, in milliseconds.
+    silence: AtomicU64,
 }
 
 /// A socket whose peer has to keep up a minimum rate.
@@ -65,6 +67,7 @@ impl Pace {
             read_by: AtomicU64::new(NEVER),
             write_by: AtomicU64::new(NEVER),
             is_idle: AtomicBool::new(false),
+            silence: AtomicU64::new(NEVER),
         };
         pace.set(&pace.read_by, HEAD);
         Arc::new(pace)
@@ -73,7 +76,14 @@ impl Pace {
     /// Marks that work on a request has begun.
     pub fn busy(&self) {
         self.is_idle.store(false, Ordering::Relaxed);
+        self.silence.store(NEVER, Ordering::Relaxed);
         self.read_by.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// Limits the time without a byte of the peer, from now until [`busy`](Self::busy): the connection goes on as another protocol.
+    pub fn limit_silence(&self, limit: Duration) {
+        self.silence.store(millis(limit), Ordering::Relaxed);
+        self.set(&self.read_by, limit);
     }
 
     /// Marks that its answer is sent.
@@ -82,7 +92,7 @@ impl Pace {
         self.set(&self.read_by, IDLE);
     }
 
-    /// Resolves when the peer was too slow.
+    /// Resolves when the peer was too slow, or silent for too long.
     pub async fn lost(&self) {
         loop {
             sleep(TICK).await;
@@ -96,6 +106,10 @@ impl Pace {
     fn came(&self) {
         if self.is_idle.swap(false, Ordering::Relaxed) {
             self.set(&self.read_by, HEAD);
+        }
+        let silence = self.silence.load(Ordering::Relaxed);
+        if silence != NEVER {
+            self.set(&self.read_by, Duration::from_millis(silence));
         }
     }
 

@@ -91,7 +91,7 @@ impl Handle {
         self.check(&operation)?;
         let (sessions, session) = (&self.sessions, self.session());
         loop {
-            let reached = match sessions.reach(session).await {
+            let reached = match sessions.reach(session, Some(&self.who)).await {
                 Ok(reached) => reached,
                 Err(fault) => {
                     // A suspended owner stops its turn once it goes on: the request waits for it as a row.
@@ -139,7 +139,7 @@ impl Handle {
     /// operation that was done before.
     pub async fn post(&self, key: &str, operation: Operation) -> Result<Option<Value>, Fault> {
         self.check(&operation)?;
-        self.sessions.reach(self.session()).await?;
+        self.sessions.reach(self.session(), Some(&self.who)).await?;
         let store = &self.sessions.inner.store;
         if let Some(result) = note(store, self.session(), key, &self.who, &operation).await? {
             return result.map(Some);

@@ -4,21 +4,15 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
 };
 
 use http::StatusCode;
-use kit::{Fault, Kind, services::Which};
+use kit::{Fault, Kind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sessions::{Event, Handle, Operation};
-use store::{
-    Noted,
-    changes::{Change, DiffLimits, Version, Versions},
-    journal::{Begun, Durability, Ended},
-    undo::Scope,
-};
+use store::changes::{Change, DiffLimits, Version, Versions};
 
 use crate::{
     answer::Answer,
@@ -181,14 +175,10 @@ pub(crate) async fn undo(mut call: Call) -> Done {
     if [one.is_some(), turn.is_some(), file.is_some()].into_iter().filter(|it| *it).count() > 1 {
         return Err(Problem::bad("give one of `call`, `turn` and `file`"));
     }
-    if let Some(file) = file {
-        let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
-        return undo_file_once(&call, &workspace, session, file).await;
-    }
     let (workspace, handle) = call.handle().await?;
     let key = call.key()?;
     let Some(turn) = turn else {
-        return Ok(Answer::ok(&handle.act(&key, Operation::Undo { call: one }).await?));
+        return Ok(Answer::ok(&handle.act(&key, Operation::Undo { call: one, path: file }).await?));
     };
     let text = undo_turn(&workspace, &handle, &key, turn).await?;
     Ok(Answer::ok(&json!({"text": text})))
@@ -224,7 +214,7 @@ async fn undo_turn(workspace: &Workspace, handle: &Handle, key: &str, turn: u64)
     }
     let mut texts = Vec::new();
     for (at, call) in calls.into_iter().rev().enumerate() {
-        match handle.act(&format!("{key}.{at}"), Operation::Undo { call: Some(call) }).await {
+        match handle.act(&format!("{key}.{at}"), Operation::Undo { call: Some(call), path: None }).await {
             Ok(done) => texts.extend(done.get("text").and_then(Value::as_str).map(str::to_owned)),
             // It changed nothing, or that is put back already.
             Err(fault) if fault.kind == Kind::NotFound => {}
@@ -239,54 +229,4 @@ async fn undo_turn(workspace: &Workspace, handle: &Handle, key: &str, turn: u64)
         ));
     }
     Ok(texts.join("\n"))
-}
-
-/// Undoes the newest change of a file by the session, once for each idempotency key.
-async fn undo_file_once(call: &Call, workspace: &Arc<Workspace>, session: String, file: String) -> Done {
-    let (key, operations) = (call.key()?, workspace.runtime.store().operations());
-    let asked = json!({"operation": "undo_file", "file": file});
-    match operations.note(&session, &key, &call.who.name, asked).await? {
-        Noted::New => {}
-        Noted::Known(known) => {
-            let done = known.result.and_then(|it| serde_json::from_str::<Value>(&it).ok());
-            return done.map(|it| Answer::ok(&it)).ok_or_else(|| {
-                Problem::new(
-                    StatusCode::CONFLICT,
-                    "stale",
-                    "this undo was begun before, and may be done or not",
-                )
-                .next("Look at the changes, and ask again under another key.")
-            });
-        }
-        Noted::Taken => {
-            return Err(Problem::bad(format!("the `Idempotency-Key` `{key}` belongs to another request"))
-                .next("Make up a new random key for each request."));
-        }
-    }
-    let done = json!({"text": undo_file(workspace, session.clone(), file).await?});
-    operations.finish(&session, &key, done.clone()).await?;
-    Ok(Answer::ok(&done))
-}
-
-/// Undoes the newest change of a file by the session, as a call of its own.
-async fn undo_file(workspace: &Arc<Workspace>, session: String, file: String) -> Result<String, Fault> {
-    let store = workspace.runtime.store().clone();
-    let call = store.call_id();
-    let path = workspace.runtime.roots().locate(&file)?.absolute();
-    let which = Which::File(path);
-    let begun = Begun {
-        call: call.clone(),
-        session: session.clone(),
-        tool: "undo".to_owned(),
-        arguments: json!({"path": file}).to_string(),
-        touches: kit::Touches::exclusive(),
-        decision: "allowed".to_owned(),
-    };
-    store.journal().begin(begun, Durability::Wait).await?;
-    let began = Instant::now();
-    let (of, id, name) = (workspace.clone(), call.clone(), session.clone());
-    let result =
-        blocking(move || of.runtime.undo(&name, &id, Scope::Session(name.clone())).undo(which)).await;
-    store.journal().end_later(Ended::of(&call, &session, &result, began.elapsed()))?;
-    result.map(|it| it.as_text())
 }

@@ -76,7 +76,7 @@ pub(crate) async fn sign_out(call: Call) -> Done {
 pub(crate) async fn new_code(mut call: Call) -> Done {
     let asked: NewCode = call.json().await?;
     let given = call.once(&asked)?;
-    call.server.once.make(given, async { made_code(&call, asked) }).await
+    call.server.once.make(given, |_| true, async { made_code(&call, asked) }).await
 }
 
 fn made_code(call: &Call, asked: NewCode) -> Result<(StatusCode, Value), Problem> {
@@ -140,7 +140,11 @@ pub(crate) async fn new_token(mut call: Call) -> Done {
         let token = call.server.access.new_token(&name, role)?;
         Ok((StatusCode::CREATED, json!({"name": name, "role": role, "token": token})))
     };
-    call.server.once.make(given, making).await
+    let stands = |answer: &Value| {
+        let token = answer.get("token").and_then(Value::as_str).unwrap_or_default();
+        call.server.access.of_token(token.as_bytes()).is_some()
+    };
+    call.server.once.make(given, stands, making).await
 }
 
 pub(crate) async fn revoke_token(call: Call) -> Done {
@@ -220,5 +224,5 @@ pub(crate) async fn openapi(call: Call) -> Done {
 }
 
 pub(crate) async fn page(call: Call) -> Done {
-    Ok(assets::page(&call))
+    assets::page(&call)
 }

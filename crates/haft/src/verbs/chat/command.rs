@@ -167,7 +167,7 @@ impl<F: Face> Conversation<F> {
         self.face.show_changes(&changes);
         let text = answer.as_text();
         if tool == "undo" && answer.result.is_ok() {
-            self.owner.log().add(Logged::Undone { key: None, call: None, text: text.clone() });
+            self.owner.log().add(Logged::Undone { key: None, call: None, path: None, text: text.clone() });
         }
         match answer.result {
             // The diffs already name the restored files.

@@ -72,7 +72,9 @@ pub(crate) async fn work(handle: &Handle, runtime: &Runtime, name: &str, given: 
         "/tools" => Operation::Report(Report::Tools { about: some() }),
         "/context" => Operation::Report(Report::Context),
         "/compact" => Operation::Compact { keep: some() },
-        "/undo" if given.is_empty() || given.starts_with("c_") => Operation::Undo { call: some() },
+        "/undo" if given.is_empty() || given.starts_with("c_") => {
+            Operation::Undo { call: some(), path: None }
+        }
         "/rewind" => Operation::Rewind { turns: turns(given)? },
         "/rename" if given.is_empty() => {
             return Err(Fault::bad_args("`/rename` needs a title").next("/rename Cache for the parser"));

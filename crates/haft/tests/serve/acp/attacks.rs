@@ -143,3 +143,31 @@ fn flood_of_pings_closes_the_connection() {
     }
     assert_eq!(editor.closed().map(|it| it.code), Some(CloseCode::Policy));
 }
+
+#[test]
+fn unfinished_messages_take_the_memory_permits_of_bodies_and_give_them_back() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    // 16 MiB are announced, and all but a little of that comes: 17 such messages are more than the server holds at once.
+    let mut part = vec![0x81, 0x80 | 127];
+    part.extend((16_u64 << 20).to_be_bytes());
+    part.extend([0; 4]);
+    part.resize((16 << 20) - 4096, b' ');
+    let mut editors: Vec<Editor> =
+        (0..16).map(|at| Editor::open(&served, if at % 2 == 0 { "say" } else { "approve" })).collect();
+    for editor in &mut editors {
+        editor.socket.get_mut().write_all(&part).unwrap();
+    }
+    // A body needs a permit, too.
+    let post = || served.ask("own", "POST /api/v1/sessions", &json!({}));
+    wait_for("the last byte", || (post().status == 503).then_some(()));
+    let mut last = Editor::open(&served, "own");
+    let _ = last.socket.get_mut().write_all(&part);
+    assert_eq!(last.closed().map(|it| it.code), Some(CloseCode::Again));
+    // A short message needs none.
+    let mut other = Editor::open(&served, "own");
+    let params = json!({"cwd": stage.path("ws")});
+    other.result("session/list", params);
+    editors.pop();
+    wait_for("a permit", || (post().status == 201).then_some(()));
+}

@@ -72,3 +72,50 @@ fn editor_that_does_not_read_is_dropped_and_the_session_goes_on() {
     assert_eq!(rows.last().unwrap().kind(), "turn_ended");
     drop(editor);
 }
+
+#[test]
+fn decision_of_a_revoked_editor_does_not_count() {
+    let writes = json!({"calls": [{"tool": "write", "arguments": {"path": ".envrc", "content": "A=1\n"}}]});
+    let stage = Stage::new(&[writes, json!({"say": "Written."})]);
+    let served = stage.serve();
+    let made = served.does(201, "POST /api/v1/tokens", &json!({"name": "ci", "role": "approve"}));
+    let bearer = format!("Bearer {}", made["token"].as_str().unwrap());
+    let mut editor = Editor::with(&served, "Authorization", &bearer);
+    editor.ask("initialize", json!({"protocolVersion": 1}));
+    let session = editor.session(&stage);
+    served.does(202, &format!("POST /api/v1/sessions/{session}/prompt"), &json!({"text": "go"}));
+    let asked = editor.until(|it| it["method"] == "session/request_permission");
+    let options = asked["params"]["options"].as_array().unwrap();
+    let option = options.iter().find(|it| it["kind"] == "allow_once").unwrap();
+    served.does(204, "DELETE /api/v1/tokens/ci", &Value::Null);
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": option["optionId"]}});
+    editor.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": outcome}));
+    assert_eq!(editor.closed().unwrap().code, CloseCode::Policy);
+    assert_eq!(stage.text(".envrc"), None);
+    let open = served.get("approvals")["approvals"][0]["approval"].clone();
+    let line = format!("POST /api/v1/sessions/{session}/approvals/{}", open["id"].as_str().unwrap());
+    served.does(200, &line, &json!({"decision": "once", "hash": open["hash"]}));
+    served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
+    assert_eq!(stage.text(".envrc").as_deref(), Some("A=1\n"));
+}
+
+#[test]
+fn editor_of_which_nothing_comes_is_dropped_and_one_that_speaks_stays() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve_within([9, 9, 2000]);
+    let (mut speaks, mut silent) = (Editor::open(&served, "say"), Editor::open(&served, "own"));
+    let began = Instant::now();
+    let ended = std::thread::spawn(move || {
+        let reason = silent.closed();
+        (reason.is_none(), began.elapsed())
+    });
+    let cwd = stage.path("ws");
+    while !ended.is_finished() {
+        speaks.result("session/list", json!({"cwd": cwd}));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let (is_cut, after) = ended.join().unwrap();
+    assert!(is_cut && after >= Duration::from_millis(1900), "{after:?}");
+    assert!(after < Duration::from_secs(30), "{after:?}");
+    speaks.result("session/list", json!({"cwd": cwd}));
+}

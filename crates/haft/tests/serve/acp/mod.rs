@@ -5,3 +5,5 @@ mod ends;
 mod roles;
 mod sessions;
 mod support;
+
+pub(crate) use support::Editor;

@@ -14,18 +14,18 @@ use tokio_tungstenite::tungstenite::{
 use crate::serve::support::{AT_MOST, Served, Stage, token};
 
 /// A connected client.
-pub(super) struct Editor {
-    pub(super) socket: WebSocket<TcpStream>,
+pub(crate) struct Editor {
+    pub(crate) socket: WebSocket<TcpStream>,
     next: u64,
     /// All messages that came, but the answers that were waited for.
-    pub(super) seen: Vec<Value>,
+    pub(crate) seen: Vec<Value>,
 }
 
 /// The headers of a valid handshake, beside `Host` and what lets the client in.
-pub(super) const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+pub(crate) const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
 /// Sends the head of a handshake. Gives its status and its headers.
-pub(super) fn handshake(served: &Served, host: &str, path: &str, headers: &str) -> (u16, String) {
+pub(crate) fn handshake(served: &Served, host: &str, path: &str, headers: &str) -> (u16, String) {
     let mut socket = served.connect();
     let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{headers}\r\n");
     socket.write_all(head.as_bytes()).unwrap();
@@ -38,12 +38,12 @@ pub(super) fn handshake(served: &Served, host: &str, path: &str, headers: &str) 
 impl Editor {
     /// Connects as whoever has this role.
     #[track_caller]
-    pub(super) fn connect(served: &Served, role: &str) -> Self {
+    pub(crate) fn connect(served: &Served, role: &str) -> Self {
         Self::with(served, "Authorization", &format!("Bearer {}", token(role)))
     }
 
     #[track_caller]
-    pub(super) fn with(served: &Served, header: &str, value: &str) -> Self {
+    pub(crate) fn with(served: &Served, header: &str, value: &str) -> Self {
         let uri = format!("ws://{}/acp", served.address).parse().unwrap();
         let request = ClientRequestBuilder::new(uri).with_header(header, value);
         let (socket, _) = client(request, served.connect()).unwrap();
@@ -52,19 +52,19 @@ impl Editor {
 
     /// Connects and initializes.
     #[track_caller]
-    pub(super) fn open(served: &Served, role: &str) -> Self {
+    pub(crate) fn open(served: &Served, role: &str) -> Self {
         let mut editor = Self::connect(served, role);
         let hello = editor.ask("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
         assert_eq!(hello["result"]["agentInfo"]["name"], "haft", "{hello}");
         editor
     }
 
-    pub(super) fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.socket.send(Message::text(message.to_string())).unwrap();
     }
 
     /// Sends a request. Gives its id.
-    pub(super) fn begin(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn begin(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next;
         self.next += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -73,18 +73,18 @@ impl Editor {
 
     /// Sends a request, and waits for its answer.
     #[track_caller]
-    pub(super) fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params);
         self.answer(id)
     }
 
     #[track_caller]
-    pub(super) fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
         self.until(|it| it["id"] == id && it.get("method").is_none())
     }
 
     #[track_caller]
-    pub(super) fn result(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn result(&mut self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, params);
         assert!(answer.get("error").is_none(), "{method}: {answer}");
         answer["result"].clone()
@@ -92,27 +92,27 @@ impl Editor {
 
     /// Returns the error of a request that is refused.
     #[track_caller]
-    pub(super) fn refused(&mut self, method: &str, params: Value) -> String {
+    pub(crate) fn refused(&mut self, method: &str, params: Value) -> String {
         let answer = self.ask(method, params);
         answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{method}: {answer}")).to_owned()
     }
 
     /// Opens a new session.
     #[track_caller]
-    pub(super) fn session(&mut self, stage: &Stage) -> String {
+    pub(crate) fn session(&mut self, stage: &Stage) -> String {
         let opened = self.result("session/new", json!({"cwd": stage.path("ws"), "mcpServers": []}));
         opened["sessionId"].as_str().unwrap().to_owned()
     }
 
     /// Sends a prompt. Gives the id of the request.
-    pub(super) fn prompt(&mut self, session: &str, text: &str) -> u64 {
+    pub(crate) fn prompt(&mut self, session: &str, text: &str) -> u64 {
         let prompt = json!([{"type": "text", "text": text}]);
         self.begin("session/prompt", json!({"sessionId": session, "prompt": prompt}))
     }
 
     /// Waits for a message.
     #[track_caller]
-    pub(super) fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         if let Some(at) = self.seen.iter().position(&is_it) {
             return self.seen.remove(at);
         }
@@ -128,7 +128,7 @@ impl Editor {
     }
 
     /// Returns the text of the agent's messages until now.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let updates = self.seen.iter().map(|it| &it["params"]["update"]);
         let chunks = updates.filter(|it| it["sessionUpdate"] == "agent_message_chunk");
         chunks.filter_map(|it| it["content"]["text"].as_str()).collect()
@@ -136,7 +136,7 @@ impl Editor {
 
     /// Reads until the server closes the connection. Gives its reason.
     #[track_caller]
-    pub(super) fn closed(&mut self) -> Option<CloseFrame> {
+    pub(crate) fn closed(&mut self) -> Option<CloseFrame> {
         let (began, mut reason) = (Instant::now(), None);
         loop {
             match self.socket.read() {
