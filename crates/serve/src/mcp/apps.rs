@@ -116,6 +116,8 @@ impl<H: Backend> McpServer<H> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     #[test]
