@@ -8,7 +8,16 @@
 //! [`open`] returns the engine of a URL: `sqlite` for the processes of one machine, `nats://host:port` for many machines.
 
 mod error;
+mod files;
 mod key;
+mod leases;
+#[cfg(feature = "nats")]
+pub mod nats;
+mod record;
+mod sqlite;
+mod storage;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use std::{
@@ -17,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::stream::BoxStream;
+use futures_util::{future::BoxFuture, stream::BoxStream};
 use serde_json::Value;
 
 pub use error::{Error, Result};
@@ -41,18 +50,35 @@ pub struct Options {
     pub nkey: Option<PathBuf>,
     /// The certificate authority of the server, a PEM file, for `nats` over TLS.
     pub ca: Option<PathBuf>,
+    /// On how many servers of a cluster `nats` stores everything; an existing store keeps its number.
+    pub replicas: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { lease: LEASE, nkey: None, ca: None }
+        Self { lease: LEASE, nkey: None, ca: None, replicas: 1 }
     }
 }
 
 /// Opens the engine of a URL: `sqlite` (in `state/engine/`), or `nats://host:port` (`tls://host:port`).
 pub async fn open(url: &str, state: &Path, options: Options) -> Result<Arc<dyn Engine>> {
-    let _ = (state, options);
-    Err(Error::Refused(format!("no engine opens {url:?} yet")))
+    match url {
+        "" | "sqlite" => sqlite::open(&state.join("engine"), &options).await,
+        it if it.starts_with("nats://") || it.starts_with("tls://") => open_nats(it, &options).await,
+        it => Err(Error::Refused(format!(
+            "{it:?} is not an engine: give \"sqlite\", or \"nats://HOST:PORT\""
+        ))),
+    }
+}
+
+#[cfg(feature = "nats")]
+async fn open_nats(url: &str, options: &Options) -> Result<Arc<dyn Engine>> {
+    nats::open(url, options).await
+}
+
+#[cfg(not(feature = "nats"))]
+async fn open_nats(url: &str, _: &Options) -> Result<Arc<dyn Engine>> {
+    Err(Error::Refused(format!("this haft is built without NATS, so {url} cannot be used: build it with `--features nats`")))
 }
 
 /// Where work runs. All methods may be called from several tasks and processes at once.
@@ -90,8 +116,9 @@ pub trait Engine: Send + Sync {
     /// [`cancelled`](Self::cancelled). Returns the status.
     async fn cancel(&self, key: &Key) -> Result<Status>;
 
-    /// Waits until the worker must stop this work.
-    async fn cancelled(&self, lease: &Lease) -> Result<Stop>;
+    /// Waits until the worker must stop this work: it was cancelled, or its lease was lost. The future borrows nothing, so the
+    /// lease can be renewed meanwhile.
+    fn cancelled(&self, lease: &Lease) -> BoxFuture<'static, Result<Stop>>;
 
     /// Stores a content under its hash.
     async fn put(&self, source: Source) -> Result<BlobId>;

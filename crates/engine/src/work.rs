@@ -90,6 +90,12 @@ impl Route {
         Self { labels: work.labels.clone(), needs, protocol: work.protocol }
     }
 
+    /// Returns the name of its queue.
+    pub(crate) fn hash(&self) -> String {
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        blake3::hash(&text).to_hex().chars().take(32).collect()
+    }
+
     pub(crate) fn fits(&self, worker: &Worker) -> bool {
         self.protocol == worker.protocol
             && self.labels.is_subset(&worker.labels)
@@ -148,6 +154,14 @@ pub struct Status {
     pub revision: u64,
     /// How often it was offered again after a worker lost it.
     pub retries: u32,
+}
+
+impl Status {
+    /// Returns whether it differs by its revision at most.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        (&self.state, self.cancel_requested, self.retries)
+            == (&other.state, other.cancel_requested, other.retries)
+    }
 }
 
 /// One numbered row of a piece of work, in order from 1.
