@@ -50,8 +50,7 @@ impl<S: Storage> Leases<S> {
     }
 
     fn on(storage: S, lease: Duration, fenced: bool) -> Self {
-        let shared =
-            Shared { storage: Arc::new(storage), lease, observing: AtomicBool::new(false), fenced };
+        let shared = Shared { storage: Arc::new(storage), lease, observing: AtomicBool::new(false), fenced };
         Self(Arc::new(shared))
     }
 
@@ -139,6 +138,9 @@ impl<S: Storage> Shared<S> {
     async fn append(&self, lease: &Lease, event: &Event) -> Result<u64> {
         let id = lease.key.text();
         let mut revision = lease.revision;
+        if lease.ended {
+            return Err(Error::Lost { key: id, why: "it has ended".to_owned() });
+        }
         loop {
             if self.storage.append(&id, event, revision).await? {
                 return Ok(revision);
@@ -166,6 +168,7 @@ impl<S: Storage> Shared<S> {
             retries: record.retries,
             claim,
             next_event: self.storage.last_event(id).await? + 1,
+            ended: false,
         };
         Ok(Some((work, lease)))
     }
@@ -293,6 +296,7 @@ impl<S: Storage> Engine for Leases<S> {
             *result = self.0.patiently(|| pack(&*self.0.storage, whole.clone())).await?;
         }
         lease.revision = self.0.patiently(|| self.0.finish(lease, &outcome)).await?;
+        lease.ended = true;
         Ok(())
     }
 

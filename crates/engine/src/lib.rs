@@ -65,9 +65,9 @@ pub async fn open(url: &str, state: &Path, options: Options) -> Result<Arc<dyn E
     match url {
         "" | "sqlite" => sqlite::open(&state.join("engine"), &options).await,
         it if it.starts_with("nats://") || it.starts_with("tls://") => open_nats(it, &options).await,
-        it => Err(Error::Refused(format!(
-            "{it:?} is not an engine: give \"sqlite\", or \"nats://HOST:PORT\""
-        ))),
+        it => {
+            Err(Error::Refused(format!("{it:?} is not an engine: give \"sqlite\", or \"nats://HOST:PORT\"")))
+        }
     }
 }
 
@@ -78,7 +78,9 @@ async fn open_nats(url: &str, options: &Options) -> Result<Arc<dyn Engine>> {
 
 #[cfg(not(feature = "nats"))]
 async fn open_nats(url: &str, _: &Options) -> Result<Arc<dyn Engine>> {
-    Err(Error::Refused(format!("this haft is built without NATS, so {url} cannot be used: build it with `--features nats`")))
+    Err(Error::Refused(format!(
+        "this haft is built without NATS, so {url} cannot be used: build it with `--features nats`"
+    )))
 }
 
 /// Where work runs. All methods may be called from several tasks and processes at once.

@@ -13,12 +13,7 @@ mod presence;
 mod queue;
 pub mod server;
 
-use std::{
-    collections::HashSet,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, path::Path, sync::Arc, time::Duration};
 
 use async_nats::{
     Client, ConnectOptions, HeaderMap,
@@ -94,7 +89,9 @@ async fn connect(url: &str, options: &Options) -> Result<Client> {
         .connection_timeout(ANSWER)
         .request_timeout(Some(ANSWER))
         .ping_interval(Duration::from_secs(10))
-        .reconnect_delay_callback(|attempts| Duration::from_millis(50).saturating_mul(attempts.min(20) as u32));
+        .reconnect_delay_callback(|attempts| {
+            Duration::from_millis(50).saturating_mul(attempts.min(20) as u32)
+        });
     if let Some(path) = &options.nkey {
         let seed = tokio::fs::read_to_string(path).await.map_err(|it| {
             Error::Refused(format!("{}: {it}; it must be the file with the seed of an nkey", path.display()))
@@ -166,7 +163,8 @@ impl Nats {
     }
 
     async fn mirror(&self) -> Result<&Arc<Mirror>> {
-        let mirror = self.mirror.get_or_init(async || Mirror::start(self.bucket.clone(), self.client.clone())).await;
+        let mirror =
+            self.mirror.get_or_init(async || Mirror::start(self.bucket.clone(), self.client.clone())).await;
         mirror.ready().await?;
         Ok(mirror)
     }

@@ -77,7 +77,9 @@ impl Sqlite {
     }
 }
 
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|it| Error::Unreachable(format!("a thread of the engine ended: {it}")))?
 }

@@ -118,6 +118,8 @@ pub struct Lease {
     pub(crate) claim: String,
     /// The number of the next event.
     pub(crate) next_event: u64,
+    /// This holder's outcome was accepted.
+    pub(crate) ended: bool,
 }
 
 /// How a piece of work ended.
@@ -125,8 +127,13 @@ pub struct Lease {
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Outcome {
     /// Its result, and the patch of the workspace. A large result travels as a blob without the caller noticing.
-    Done { result: Value, patch: Option<BlobId> },
-    Failed { error: String },
+    Done {
+        result: Value,
+        patch: Option<BlobId>,
+    },
+    Failed {
+        error: String,
+    },
     /// The worker was lost after the work had begun: it may have happened, wholly or in part.
     Interrupted,
     /// Cancelled before it began, or by the worker that ran it.
@@ -140,7 +147,10 @@ pub enum State {
     /// It waits for a worker.
     Offered,
     /// A worker has it. Once `begun`, it may have happened.
-    Leased { worker: String, begun: bool },
+    Leased {
+        worker: String,
+        begun: bool,
+    },
     Ended(Outcome),
 }
 

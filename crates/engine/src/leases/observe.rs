@@ -48,7 +48,10 @@ pub(super) async fn run<S: Storage>(shared: Weak<Shared<S>>) {
     }
 }
 
-async fn tick<S: Storage>(shared: &Arc<Shared<S>>, seen: &mut HashMap<String, Observed>) -> crate::Result<()> {
+async fn tick<S: Storage>(
+    shared: &Arc<Shared<S>>,
+    seen: &mut HashMap<String, Observed>,
+) -> crate::Result<()> {
     let mut now = HashMap::new();
     for (id, record, revision) in shared.storage.open_records().await? {
         if record.lease().is_none() {

@@ -148,7 +148,9 @@ impl Blobs {
 async fn fetch_once(from: &mut (impl AsyncRead + Unpin), id: &BlobId, to: &Path) -> Result<()> {
     let folder = folder_of(to);
     let here = |it: std::io::Error| of_file(to, &it);
-    let target = blocking(move || tempfile::NamedTempFile::new_in(&folder).map_err(|it| of_file(&folder, &it))).await?;
+    let target =
+        blocking(move || tempfile::NamedTempFile::new_in(&folder).map_err(|it| of_file(&folder, &it)))
+            .await?;
     let mut file = File::from_std(target.reopen().map_err(here)?);
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; PART];

@@ -39,7 +39,12 @@ pub(super) async fn deliver(context: &Context, id: &str, route: &Route) -> Resul
 }
 
 /// Waits for an id of work that fits the worker.
-pub(super) async fn next(queue: &Stream, mirror: &Mirror, worker: &Worker, lease: Duration) -> Result<String> {
+pub(super) async fn next(
+    queue: &Stream,
+    mirror: &Mirror,
+    worker: &Worker,
+    lease: Duration,
+) -> Result<String> {
     let mut new_routes = mirror.new_routes();
     loop {
         new_routes.borrow_and_update();

@@ -28,9 +28,9 @@ use crate::{
     files::{folder_of, of_file},
     sqlite::blocking,
 };
-pub use find::{Found, find};
 #[cfg(test)]
 pub(crate) use find::find_in;
+pub use find::{Found, find};
 
 /// How long the server may take to start and to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -76,7 +76,8 @@ impl Home {
         test_kill_process(pid).ok()?;
         let command = fs::read(format!("/proc/{id}/cmdline")).ok();
         let config = self.config();
-        let ours = |it: &Vec<u8>| it.split(|it| *it == 0).any(|it| it == config.as_os_str().as_encoded_bytes());
+        let ours =
+            |it: &Vec<u8>| it.split(|it| *it == 0).any(|it| it == config.as_os_str().as_encoded_bytes());
         command.is_none_or(|it| ours(&it)).then_some(pid)
     }
 
@@ -100,7 +101,8 @@ impl Home {
     /// Returns the public nkey of a role, and the file with its seed, which is generated once.
     fn nkey(&self, role: &str) -> Result<(String, PathBuf)> {
         let path = self.file(&format!("{role}.nk"));
-        let damaged = |it: nkeys::error::Error| Error::Damaged(format!("{}: {it}; remove this file", path.display()));
+        let damaged =
+            |it: nkeys::error::Error| Error::Damaged(format!("{}: {it}; remove this file", path.display()));
         let pair = match fs::read_to_string(&path) {
             Ok(seed) => KeyPair::from_seed(seed.trim()).map_err(damaged)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -158,7 +160,8 @@ pub(crate) async fn start_found(state: &Path, found: Option<Found>) -> Result<Se
     let jetstream = home.file("jetstream");
     secret(&home.config(), &configuration(port, &jetstream, [&worker.0, &sender.0])?)?;
     let pid = blocking({
-        let (program, config, log, pid_file) = (found.program, home.config(), log.clone(), home.file("server.pid"));
+        let (program, config, log, pid_file) =
+            (found.program, home.config(), log.clone(), home.file("server.pid"));
         move || spawn(&program, &config, &log, &pid_file)
     })
     .await?;
@@ -167,7 +170,9 @@ pub(crate) async fn start_found(state: &Path, found: Option<Found>) -> Result<Se
 
 fn configuration(port: u16, jetstream: &Path, nkeys: [&str; 2]) -> Result<String> {
     let folder = jetstream.to_str().filter(|it| !it.contains(['"', '\\', '\n'])).ok_or_else(|| {
-        Error::Refused(format!("{jetstream:?} cannot stand in a configuration of nats-server: use another state folder"))
+        Error::Refused(format!(
+            "{jetstream:?} cannot stand in a configuration of nats-server: use another state folder"
+        ))
     })?;
     let [worker, sender] = nkeys;
     Ok(format!(
@@ -241,7 +246,8 @@ async fn greeting(port: u16) -> Option<String> {
 pub async fn stop(state: &Path) -> Result<bool> {
     let home = Home::of(state);
     let Some(pid) = home.pid() else { return Ok(false) };
-    let refused = |it: rustix::io::Errno| Error::Refused(format!("the server {pid:?} could not be stopped: {it}"));
+    let refused =
+        |it: rustix::io::Errno| Error::Refused(format!("the server {pid:?} could not be stopped: {it}"));
     kill_process(pid, Signal::TERM).map_err(refused)?;
     let end = Instant::now() + PATIENCE;
     while home.pid().is_some() && !is_zombie(pid) {

@@ -41,7 +41,8 @@ impl Changes {
         let receiver = self.sender.subscribe();
         let mut poll = self.poll.lock();
         if poll.as_ref().is_none_or(JoinHandle::is_finished) {
-            let parts = (Arc::clone(&self.sender), Arc::clone(&self.waited_for), Arc::clone(&self.connection));
+            let parts =
+                (Arc::clone(&self.sender), Arc::clone(&self.waited_for), Arc::clone(&self.connection));
             *poll = Some(tokio::spawn(run(parts.0, parts.1, parts.2)));
         }
         self.waited_for.notify_one();

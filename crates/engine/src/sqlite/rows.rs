@@ -112,7 +112,8 @@ pub(super) fn replace(db: &Connection, id: &str, record: &Record, revision: u64)
     let mut update = db.prepare_cached(
         "UPDATE works SET record = ?, state = ?, revision = revision + 1, changed_ms = ? WHERE id = ? AND revision = ?",
     )?;
-    let changed = update.execute(params![json(record)?, state_of(record), signed(wall_ms()), id, signed(revision)])?;
+    let changed =
+        update.execute(params![json(record)?, state_of(record), signed(wall_ms()), id, signed(revision)])?;
     Ok((changed == 1).then_some(revision + 1))
 }
 
@@ -134,7 +135,8 @@ pub(super) fn last_event(db: &Connection, id: &str) -> Result<u64> {
 pub(super) fn next(db: &Connection, worker: &Worker) -> Result<Option<String>> {
     let mut routes = db.prepare_cached("SELECT hash, route FROM routes")?;
     let all = routes.query_map([], |row| Ok((row.get::<_, String>(0)?, parsed::<Route>(row, 1)?)))?;
-    let mut first = db.prepare_cached("SELECT seq, id FROM works WHERE state = 0 AND route = ? ORDER BY seq LIMIT 1")?;
+    let mut first =
+        db.prepare_cached("SELECT seq, id FROM works WHERE state = 0 AND route = ? ORDER BY seq LIMIT 1")?;
     let mut oldest: Option<(i64, String)> = None;
     for pair in all {
         let (hash, route) = pair?;
@@ -152,7 +154,8 @@ pub(super) fn next(db: &Connection, worker: &Worker) -> Result<Option<String>> {
 }
 
 pub(super) fn open_records(db: &Connection) -> Result<Vec<Row>> {
-    let mut select = db.prepare_cached("SELECT id, record, revision FROM works WHERE state < 2 ORDER BY seq")?;
+    let mut select =
+        db.prepare_cached("SELECT id, record, revision FROM works WHERE state < 2 ORDER BY seq")?;
     let rows = select.query_map([], |row| Ok((row.get(0)?, parsed(row, 1)?, unsigned(row, 2)?)))?;
     rows.collect()
 }
@@ -164,9 +167,11 @@ type Since = (Vec<Event>, Option<(Record, u64)>);
 pub(super) fn since(db: &mut Connection, id: &str, after: u64, shown: Option<u64>) -> Result<Since> {
     let transaction = db.transaction()?;
     let record = load(&transaction, id)?.filter(|(_, revision)| Some(*revision) != shown);
-    let mut select =
-        transaction.prepare_cached("SELECT number, value FROM events WHERE id = ? AND number > ? ORDER BY number")?;
-    let rows = select.query_map(params![id, signed(after)], |row| Ok(Event { number: unsigned(row, 0)?, value: parsed(row, 1)? }))?;
+    let mut select = transaction
+        .prepare_cached("SELECT number, value FROM events WHERE id = ? AND number > ? ORDER BY number")?;
+    let rows = select.query_map(params![id, signed(after)], |row| {
+        Ok(Event { number: unsigned(row, 0)?, value: parsed(row, 1)? })
+    })?;
     let events = rows.collect::<Result<_>>()?;
     drop(select);
     transaction.commit()?;

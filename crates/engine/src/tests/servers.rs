@@ -69,7 +69,8 @@ async fn uv_installs_the_server_where_none_is_on_path() {
     let python = std::env::split_paths(&std::env::var_os("PATH").unwrap())
         .find(|it| it.join("python3").is_file())
         .expect("this test needs python3");
-    let path = std::env::join_paths([uv.parent().unwrap(), &python, "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap();
+    let path =
+        std::env::join_paths([uv.parent().unwrap(), &python, "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap();
     let found = server::find_in(folder.path(), &path).await.unwrap();
     assert!(found.program.starts_with(folder.path()), "{found:?}");
     let again = server::find_in(folder.path(), std::ffi::OsStr::new("/nowhere")).await.unwrap();

@@ -76,7 +76,10 @@ async fn replay(history: &[Step], idempotent: bool) -> Result<(), TestCaseError>
     let (events, states) = rest(engine.watch(&key(1), 0).await.unwrap()).await;
     let texts: Vec<_> = events.iter().map(|it| it.value.as_str().unwrap().to_owned()).collect();
     prop_assert_eq!(texts, model.events);
-    prop_assert_eq!(events.iter().map(|it| it.number).collect::<Vec<_>>(), (1..=events.len() as u64).collect::<Vec<_>>());
+    prop_assert_eq!(
+        events.iter().map(|it| it.number).collect::<Vec<_>>(),
+        (1..=events.len() as u64).collect::<Vec<_>>()
+    );
     prop_assert_eq!(states.len(), 1);
     Ok(())
 }
@@ -107,7 +110,6 @@ async fn apply(
                     false if model.cancelled => model.ended = Some(Outcome::Cancelled),
                     _ => {}
                 }
-                // A lease that was lost stays lost, also if the same worker claims anew.
             }
         }
         Step::Cancel => {

@@ -74,7 +74,10 @@ async fn a_renewed_lease_is_not_taken_over<P: Place>(place: &P) {
     let watching = tokio::spawn(rest(sender.watch(&key(1), 0).await.unwrap()));
     let (_, mut lease) = claim(&holder, &worker("holder")).await;
     holder.begin(&mut lease).await.unwrap();
-    let other = tokio::spawn(async move { tokio::time::timeout(LEASE * 4, other.claim(&worker("other"))).await.is_err() });
+    let other =
+        tokio::spawn(
+            async move { tokio::time::timeout(LEASE * 4, other.claim(&worker("other"))).await.is_err() },
+        );
     let start = Instant::now();
     while since(start) < LEASE * 3 {
         tokio::time::sleep(LEASE / 4).await;

@@ -62,7 +62,8 @@ fn advice(refused: &str, uv: &str) -> String {
 /// Returns the program with its version, or why it cannot be used.
 async fn checked(program: &Path) -> Result<Found, String> {
     let name = program.display();
-    let output = Command::new(program).arg("--version").output().await.map_err(|it| format!("{name}: {it}"))?;
+    let output =
+        Command::new(program).arg("--version").output().await.map_err(|it| format!("{name}: {it}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let version = text.trim().rsplit(' ').next().unwrap_or_default().trim_start_matches('v').to_owned();
     let mut parts = version.split('.').map(str::parse::<u32>);
