@@ -98,7 +98,7 @@ impl<S: Storage> Shared<S> {
     }
 
     /// Returns the record and its revision if the lease still holds it.
-    async fn held(&self, lease: &Lease) -> Result<(Record, u64)> {
+    async fn fenced_record(&self, lease: &Lease) -> Result<(Record, u64)> {
         let id = lease.key.text();
         let Some((record, revision)) = self.storage.load(&id).await? else {
             return Err(Error::Lost { key: id, why: "its record was removed".to_owned() });
@@ -111,7 +111,7 @@ impl<S: Storage> Shared<S> {
     /// change in between, such as a request to cancel, leads to another look.
     async fn change(&self, lease: &Lease, change: impl Fn(&Record) -> Record) -> Result<u64> {
         loop {
-            let (record, revision) = self.held(lease).await?;
+            let (record, revision) = self.fenced_record(lease).await?;
             let next = change(&record);
             if let Some(revision) = self.storage.replace(&lease.key.text(), &next, revision).await? {
                 return Ok(revision);
@@ -127,7 +127,7 @@ impl<S: Storage> Shared<S> {
             {
                 return Ok(revision);
             }
-            let (record, revision) = self.held(lease).await?;
+            let (record, revision) = self.fenced_record(lease).await?;
             let next = record.ended(outcome.clone(), Some(&lease.claim));
             if let Some(revision) = self.storage.replace(&id, &next, revision).await? {
                 return Ok(revision);
@@ -145,7 +145,7 @@ impl<S: Storage> Shared<S> {
             if self.storage.append(&id, event, revision).await? {
                 return Ok(revision);
             }
-            revision = self.held(lease).await?.1;
+            revision = self.fenced_record(lease).await?.1;
         }
     }
 

@@ -1,8 +1,8 @@
-//! Where work runs: a sender offers work under an idempotency key, and one worker at a time holds its lease.
+//! Engines of work: a sender offers work under an idempotency key, and one worker at a time holds its lease.
 //!
 //! One record per piece of work is the truth, changed only by compare-and-set of its revision. The revision is the fencing
 //! token: the renewals, events and result of a worker that lost its lease are refused in the same step that would store them.
-//! A lease ends by observation: whoever has seen a leased record unchanged for the length of the lease, on its own monotonic
+//! A lease ends by observation: an observer that finds a leased record unchanged for the length of the lease, on its own monotonic
 //! clock, may take it over. Wall clocks are never compared.
 //!
 //! [`open`] returns the engine of a URL: `sqlite` for the processes of one machine, `nats://host:port` for many machines.
@@ -83,14 +83,14 @@ async fn open_nats(url: &str, _: &Options) -> Result<Arc<dyn Engine>> {
     )))
 }
 
-/// Where work runs. All methods may be called from several tasks and processes at once.
+/// An engine: the place where work is offered, claimed and answered. All methods may be called from several tasks and processes at once.
 #[async_trait::async_trait]
 pub trait Engine: Send + Sync {
     /// Offers work. Idempotent by its key: for an existing key it returns the status and changes nothing.
     async fn offer(&self, work: Work) -> Result<Status>;
 
-    /// Waits for work that fits the worker, and takes its lease. Returns `None` once [`control`](Self::control) told this
-    /// worker to drain or stop. Dropping the future loses nothing.
+    /// Waits for work that fits the worker, and takes its lease. Returns `None` once [`control`](Self::control)
+    /// requested this worker to drain or stop. Dropping the future loses nothing.
     async fn claim(&self, worker: &Worker) -> Result<Option<(Work, Lease)>>;
 
     /// Records that the work begins: from here on it "may have happened".

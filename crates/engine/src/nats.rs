@@ -2,7 +2,7 @@
 //!
 //! - The key-value bucket `haft` has the truth: `w.ID` is the record of one piece of work, changed only by compare-and-set of
 //!   its revision; `t.ID` its task; `e.ID.NUMBER` its events; `r.HASH` the demands of a queue.
-//! - The work queue `haft_queue` only delivers ids. An acknowledgement is no fence: acking late or twice changes nothing. Each
+//! - The work queue `haft_queue` only delivers ids. An acknowledgement is not a fence: acking late or twice changes nothing. Each
 //!   set of demands has a subject and a consumer of its own, as the filters of a work queue must not overlap.
 //! - Blobs are in the object store `haft_blobs`.
 //! - The stream `haft_workers` has announcements, which the server removes by their time to live, and requests to workers.

@@ -66,13 +66,13 @@ impl Record {
         if self.held != Held::Offered || self.cancel_requested {
             return None;
         }
-        let held = Held::Leased {
+        let leased = Held::Leased {
             worker: worker.to_owned(),
             claim: claim.to_owned(),
             begun: false,
             lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
         };
-        Some(Self { held, ..self.clone() })
+        Some(Self { held: leased, ..self.clone() })
     }
 
     /// The fence: returns why `claim` does not hold this record, or `Ok` if it does.
@@ -99,8 +99,8 @@ impl Record {
     }
 
     pub(crate) fn ended(&self, outcome: Outcome, claim: Option<&str>) -> Self {
-        let held = Held::Ended { outcome, claim: claim.map(str::to_owned) };
-        Self { held, ..self.clone() }
+        let ended = Held::Ended { outcome, claim: claim.map(str::to_owned) };
+        Self { held: ended, ..self.clone() }
     }
 
     /// Returns the record with a request to cancel it, or `None` if that changes nothing. Work of nobody ends.

@@ -1,5 +1,13 @@
 //! One suite of tests for every engine.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "tests"
+)]
+
 mod blobs;
 mod cancel;
 mod places;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{BlobId, Key};
 
-/// How much one piece of work is.
+/// The size of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grain {
@@ -122,7 +122,7 @@ pub struct Lease {
     pub(crate) ended: bool,
 }
 
-/// How a piece of work ended.
+/// The end of a piece of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Outcome {
@@ -140,7 +140,7 @@ pub enum Outcome {
     Cancelled,
 }
 
-/// Where a piece of work stands.
+/// The state of a piece of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum State {
@@ -154,7 +154,7 @@ pub enum State {
     Ended(Outcome),
 }
 
-/// Where a piece of work stands, with its revision.
+/// The state of a piece of work, with its revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     #[serde(flatten)]

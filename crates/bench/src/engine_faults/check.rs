@@ -33,7 +33,8 @@ impl Counts {
     /// Returns whether anything was wrong.
     #[must_use]
     pub fn is_bad(&self) -> bool {
-        self.double_effects + self.lost_results + self.unanswered + self.contradictions + self.others.len() > 0
+        self.double_effects + self.lost_results + self.unanswered + self.contradictions + self.others.len()
+            > 0
     }
 }
 

@@ -34,7 +34,7 @@ pub enum Place {
 pub struct Load {
     /// How many faults there are.
     pub faults: u64,
-    /// Which ones, and when.
+    /// The start of the random numbers that choose kinds and times.
     pub seed: u64,
 }
 

@@ -20,7 +20,8 @@ pub async fn run_sender(folder: &Path, url: &str, nkey: &str, name: &str) -> Res
     let engine = opened(url, folder, nkey).await;
     let key = |step| Key { session: name.to_owned(), step, call: 0, attempt: 0 };
     let mine = |it: &(String, String)| it.0.starts_with(&format!("{name}-"));
-    let answered: BTreeSet<String> = lines(&files.answers())?.into_iter().filter(mine).map(|it| it.0).collect();
+    let answered: BTreeSet<String> =
+        lines(&files.answers())?.into_iter().filter(mine).map(|it| it.0).collect();
     let offered = lines(&files.offers())?.into_iter().filter(mine).count();
     let mut next = u64::try_from(offered)?;
     let mut again: Vec<u64> = (0..next).filter(|it| !answered.contains(&key(*it).text())).collect();

@@ -20,7 +20,7 @@ const ACK_WAIT: Duration = Duration::from_secs(5);
 /// How long one request waits for an id.
 const POLL: Duration = Duration::from_secs(30);
 
-/// A queue that no worker asks loses its consumer after this time; its ids stay.
+/// A queue that no worker polls loses its consumer after this time; its ids stay.
 const UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Puts an id into its queue, where it waits once.

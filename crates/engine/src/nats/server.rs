@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A running server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// What `engine` is set to.
+    /// The value of the configuration key `engine`.
     pub url: String,
     /// The file with the seed of the workers' nkey.
     pub worker_nkey: PathBuf,
@@ -135,7 +135,7 @@ pub async fn start(state: &Path) -> Result<Server> {
     start_found(state, None).await
 }
 
-/// Starts this nats-server, or one that is looked for.
+/// Starts this nats-server, or one that is found.
 pub(crate) async fn start_found(state: &Path, found: Option<Found>) -> Result<Server> {
     let home = Home::of(state);
     fs::create_dir_all(&home.folder).map_err(|it| of_file(&home.folder, &it))?;

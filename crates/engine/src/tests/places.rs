@@ -1,4 +1,4 @@
-//! Where the engines under test keep their records.
+//! The storage of the engines under test.
 
 use std::time::Duration;
 

