@@ -9,7 +9,15 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-use crate::{BlobId, Error, Result, Source, sqlite::blocking};
+use crate::{BlobId, Error, Result, Source};
+
+/// Runs `work` in a thread that may wait for the disk.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|it| Error::Unreachable(format!("a thread of the engine ended: {it}")))?
+}
 
 pub(crate) struct Files {
     folder: PathBuf,

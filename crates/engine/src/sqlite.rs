@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::{
     BlobId, Control, Engine, Error, Event, Options, Result, Source, Work, Worker,
-    files::Files,
+    files::{Files, blocking},
     leases::Leases,
     record::Record,
     storage::{Followed, Row, Storage},
@@ -75,13 +75,6 @@ impl Sqlite {
         self.changes.notify();
         Ok(done)
     }
-}
-
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|it| Error::Unreachable(format!("a thread of the engine ended: {it}")))?
 }
 
 fn connect(path: &Path) -> Result<Connection> {

@@ -18,8 +18,7 @@ use tokio::{
 use super::unreachable;
 use crate::{
     BlobId, Error, Result, Source,
-    files::{damaged, folder_of, no_blob, of_file, persist},
-    sqlite::blocking,
+    files::{blocking, damaged, folder_of, no_blob, of_file, persist},
 };
 
 /// Each part costs a round trip and an fsync; the server takes messages of up to 1 MiB.

@@ -25,8 +25,7 @@ use tokio::{
 
 use crate::{
     Error, Result,
-    files::{folder_of, of_file},
-    sqlite::blocking,
+    files::{blocking, folder_of, of_file},
 };
 #[cfg(test)]
 pub(crate) use find::find_in;
