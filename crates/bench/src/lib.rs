@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod client;
+pub mod engine_faults;
 pub mod engines;
 pub mod group_kills;
 pub mod growth;

@@ -1,0 +1,463 @@
+//! The rules of leases, the same for every engine: the fence, takeovers by observation, cancellation.
+
+mod observe;
+
+use std::{
+    future::Future,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, future::BoxFuture, stream::BoxStream};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    BlobId, Control, Engine, Error, Event, Key, Lease, Listed, Outcome, Result, Source, State, Status, Stop,
+    Update, Work, Worker,
+    record::{Held, Record},
+    storage::{Followed, Storage, pack, unpack},
+    work::Route,
+};
+use observe::Observed;
+
+/// The pause before something is tried again that could not be reached.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// An engine on a storage.
+pub(crate) struct Leases<S>(Arc<Shared<S>>);
+
+struct Shared<S> {
+    storage: Arc<S>,
+    lease: Duration,
+    observing: AtomicBool,
+    /// Whether the fence is checked. Only tests leave it out, to show that they then fail.
+    fenced: bool,
+}
+
+impl<S: Storage> Leases<S> {
+    pub(crate) fn new(storage: S, lease: Duration) -> Self {
+        Self::on(storage, lease, true)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn without_fence(storage: S, lease: Duration) -> Self {
+        Self::on(storage, lease, false)
+    }
+
+    fn on(storage: S, lease: Duration, fenced: bool) -> Self {
+        let shared = Shared { storage: Arc::new(storage), lease, observing: AtomicBool::new(false), fenced };
+        Self(Arc::new(shared))
+    }
+
+    /// Takes one piece of work, or `None` if it is not to be had.
+    #[cfg(test)]
+    pub(crate) async fn take_now(&self, key: &Key, worker: &Worker) -> Result<Option<(Work, Lease)>> {
+        self.0.take(&key.text(), worker).await
+    }
+
+    /// Takes work over as if its holder had been observed to be lost.
+    #[cfg(test)]
+    pub(crate) async fn take_over_now(&self, key: &Key) -> Result<()> {
+        let id = key.text();
+        match self.0.storage.load(&id).await? {
+            Some((record, revision)) => self.0.take_over(&id, &record, revision).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Starts the observer of other workers' leases, once per process.
+    fn observe(&self) {
+        if !self.0.observing.swap(true, Ordering::Relaxed) {
+            tokio::spawn(observe::run(Arc::downgrade(&self.0)));
+        }
+    }
+}
+
+impl<S: Storage> Shared<S> {
+    /// Repeats what could not be reached, for the length of a lease.
+    async fn patiently<T, F: Future<Output = Result<T>>>(&self, attempt: impl Fn() -> F) -> Result<T> {
+        let end = Instant::now() + self.lease;
+        loop {
+            match attempt().await {
+                Err(Error::Unreachable(_)) if Instant::now() < end => sleep(RETRY).await,
+                done => return done,
+            }
+        }
+    }
+
+    fn fence(&self, record: &Record, lease: &Lease) -> Result<()> {
+        match record.held_by(&lease.claim) {
+            Err(why) if self.fenced => Err(Error::Lost { key: lease.key.text(), why }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the record and its revision if the lease still holds it.
+    async fn fenced_record(&self, lease: &Lease) -> Result<(Record, u64)> {
+        let id = lease.key.text();
+        let Some((record, revision)) = self.storage.load(&id).await? else {
+            return Err(Error::Lost { key: id, why: "its record was removed".to_owned() });
+        };
+        self.fence(&record, lease)?;
+        Ok((record, revision))
+    }
+
+    /// Changes the record through a lease. The change applies to the very revision on which the fence was checked; another's
+    /// change in between, such as a request to cancel, leads to another look.
+    async fn change(&self, lease: &Lease, change: impl Fn(&Record) -> Record) -> Result<u64> {
+        loop {
+            let (record, revision) = self.fenced_record(lease).await?;
+            let next = change(&record);
+            if let Some(revision) = self.storage.replace(&lease.key.text(), &next, revision).await? {
+                return Ok(revision);
+            }
+        }
+    }
+
+    async fn finish(&self, lease: &Lease, outcome: &Outcome) -> Result<u64> {
+        let id = lease.key.text();
+        loop {
+            if let Some((record, revision)) = self.storage.load(&id).await?
+                && record.ended_by(&lease.claim)
+            {
+                return Ok(revision);
+            }
+            let (record, revision) = self.fenced_record(lease).await?;
+            let next = record.ended(outcome.clone(), Some(&lease.claim));
+            if let Some(revision) = self.storage.replace(&id, &next, revision).await? {
+                return Ok(revision);
+            }
+        }
+    }
+
+    async fn append(&self, lease: &Lease, event: &Event) -> Result<u64> {
+        let id = lease.key.text();
+        let mut revision = lease.revision;
+        if lease.ended {
+            return Err(Error::Lost { key: id, why: "it has ended".to_owned() });
+        }
+        loop {
+            if self.storage.append(&id, event, revision).await? {
+                return Ok(revision);
+            }
+            revision = self.fenced_record(lease).await?.1;
+        }
+    }
+
+    async fn take(&self, id: &str, worker: &Worker) -> Result<Option<(Work, Lease)>> {
+        let Some((record, revision)) = self.storage.load(id).await? else { return Ok(None) };
+        if !record.route.fits(worker) {
+            return Ok(None);
+        }
+        let claim = random()?;
+        let Some(next) = record.claimed(&worker.id, &claim, self.lease) else { return Ok(None) };
+        let Some(revision) = self.storage.replace(id, &next, revision).await? else { return Ok(None) };
+        let Some(mut work) = self.storage.work(id).await? else {
+            return Err(Error::Damaged(format!("the task of {id} is not stored")));
+        };
+        work.task = unpack(&*self.storage, work.task).await?;
+        let lease = Lease {
+            key: record.key,
+            worker: worker.id.clone(),
+            revision,
+            retries: record.retries,
+            claim,
+            next_event: self.storage.last_event(id).await? + 1,
+            ended: false,
+        };
+        Ok(Some((work, lease)))
+    }
+
+    /// Takes a record over whose holder was observed to be lost.
+    async fn take_over(&self, id: &str, record: &Record, revision: u64) -> Result<()> {
+        let Some(next) = record.taken_over() else { return Ok(()) };
+        if self.storage.replace(id, &next, revision).await?.is_some() {
+            tracing::info!(work = id, state = ?next.held, "a lease was taken over");
+            if next.held == Held::Offered {
+                self.storage.deliver(id, &next).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn status(&self, record: &Record, revision: u64) -> Result<Status> {
+        let mut status = record.status(revision);
+        if let State::Ended(Outcome::Done { result, .. }) = &mut status.state {
+            *result = unpack(&*self.storage, result.take()).await?;
+        }
+        Ok(status)
+    }
+
+    async fn offer(&self, work: &Work) -> Result<Status> {
+        let id = work.key.text();
+        let record = Record {
+            key: work.key.clone(),
+            grain: work.grain,
+            route: Route::of(work),
+            idempotent: work.idempotent,
+            held: Held::Offered,
+            cancel_requested: false,
+            retries: 0,
+        };
+        let inserted = self.storage.insert(&id, work, &record).await?;
+        let (record, revision) = match inserted {
+            Some(revision) => (record, revision),
+            None => self.storage.load(&id).await?.ok_or_else(|| unknown(&id))?,
+        };
+        if record.held == Held::Offered {
+            self.storage.deliver(&id, &record).await?;
+        }
+        self.status(&record, revision).await
+    }
+
+    async fn cancel(&self, key: &Key) -> Result<Status> {
+        let id = key.text();
+        loop {
+            let (record, revision) = self.storage.load(&id).await?.ok_or_else(|| unknown(&id))?;
+            let Some(next) = record.cancelled() else { return self.status(&record, revision).await };
+            if let Some(revision) = self.storage.replace(&id, &next, revision).await? {
+                return self.status(&next, revision).await;
+            }
+        }
+    }
+
+    /// Waits until the claim must stop. `revision` is the one at which it was the holder: an older look does not count.
+    async fn stopped(&self, id: &str, claim: &str, revision: u64) -> Result<Stop> {
+        let mut changes = self.storage.changes().await?;
+        loop {
+            changes.borrow_and_update();
+            match self.storage.peek(id).await? {
+                Some((_, seen)) if seen < revision => {}
+                Some((record, _)) if record.held_by(claim).is_err() => return Ok(Stop::Lost),
+                Some((record, _)) if record.cancel_requested => return Ok(Stop::Cancelled),
+                Some(_) => {}
+                None => return Ok(Stop::Lost),
+            }
+            if changes.changed().await.is_err() {
+                return Err(Error::Unreachable("the engine was closed".to_owned()));
+            }
+        }
+    }
+}
+
+fn unknown(id: &str) -> Error {
+    Error::Unknown(format!("no work has the key {id}"))
+}
+
+fn random() -> Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|it| Error::Refused(format!("no random bytes: {it}")))?;
+    Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
+}
+
+#[async_trait::async_trait]
+impl<S: Storage> Engine for Leases<S> {
+    async fn offer(&self, mut work: Work) -> Result<Status> {
+        let task = work.task.take();
+        work.task = self.0.patiently(|| pack(&*self.0.storage, task.clone())).await?;
+        self.0.patiently(|| self.0.offer(&work)).await
+    }
+
+    async fn claim(&self, worker: &Worker) -> Result<Option<(Work, Lease)>> {
+        self.observe();
+        loop {
+            let id = tokio::select! {
+                biased;
+                control = self.0.storage.controlled(&worker.id) => {
+                    control?;
+                    return Ok(None);
+                }
+                id = self.0.storage.next(worker) => id?,
+            };
+            if let Some(taken) = self.0.take(&id, worker).await? {
+                return Ok(Some(taken));
+            }
+        }
+    }
+
+    async fn begin(&self, lease: &mut Lease) -> Result<()> {
+        lease.revision = self.0.patiently(|| self.0.change(lease, Record::begun)).await?;
+        Ok(())
+    }
+
+    async fn renew(&self, lease: &mut Lease) -> Result<()> {
+        lease.revision = self.0.change(lease, Record::clone).await?;
+        Ok(())
+    }
+
+    async fn finish(&self, lease: &mut Lease, mut outcome: Outcome) -> Result<()> {
+        if let Outcome::Done { result, .. } = &mut outcome {
+            let whole = result.take();
+            *result = self.0.patiently(|| pack(&*self.0.storage, whole.clone())).await?;
+        }
+        lease.revision = self.0.patiently(|| self.0.finish(lease, &outcome)).await?;
+        lease.ended = true;
+        Ok(())
+    }
+
+    async fn append(&self, lease: &mut Lease, value: Value) -> Result<u64> {
+        let value = self.0.patiently(|| pack(&*self.0.storage, value.clone())).await?;
+        let event = Event { number: lease.next_event, value };
+        lease.revision = self.0.patiently(|| self.0.append(lease, &event)).await?;
+        lease.next_event += 1;
+        Ok(event.number)
+    }
+
+    async fn status(&self, key: &Key) -> Result<Option<Status>> {
+        match self.0.storage.load(&key.text()).await? {
+            Some((record, revision)) => self.0.status(&record, revision).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn watch(&self, key: &Key, after: u64) -> Result<BoxStream<'static, Result<Update>>> {
+        let id = key.text();
+        if self.0.storage.load(&id).await?.is_none() {
+            return Err(unknown(&id));
+        }
+        let shared = Arc::clone(&self.0);
+        Ok(watch(shared, id, after).boxed())
+    }
+
+    async fn cancel(&self, key: &Key) -> Result<Status> {
+        self.0.patiently(|| self.0.cancel(key)).await
+    }
+
+    fn cancelled(&self, lease: &Lease) -> BoxFuture<'static, Result<Stop>> {
+        let shared = Arc::clone(&self.0);
+        let (id, claim, revision) = (lease.key.text(), lease.claim.clone(), lease.revision);
+        Box::pin(async move { shared.stopped(&id, &claim, revision).await })
+    }
+
+    async fn put(&self, source: Source) -> Result<BlobId> {
+        self.0.patiently(|| self.0.storage.put(source.clone())).await
+    }
+
+    async fn has(&self, id: &BlobId) -> Result<bool> {
+        self.0.storage.has(id).await
+    }
+
+    async fn get(&self, id: &BlobId) -> Result<Vec<u8>> {
+        self.0.storage.get(id).await
+    }
+
+    async fn fetch(&self, id: &BlobId, to: &Path) -> Result<()> {
+        self.0.storage.fetch(id, to).await
+    }
+
+    async fn announce(&self, worker: &Worker) -> Result<()> {
+        self.observe();
+        self.0.storage.announce(worker, self.0.lease).await
+    }
+
+    async fn leave(&self, worker: &str) -> Result<()> {
+        self.0.storage.leave(worker).await
+    }
+
+    async fn workers(&self) -> Result<Vec<Worker>> {
+        self.0.storage.workers().await
+    }
+
+    async fn control(&self, worker: &str, control: Control) -> Result<()> {
+        self.0.storage.control(worker, control).await
+    }
+
+    async fn controlled(&self, worker: &str) -> Result<Control> {
+        self.0.storage.controlled(worker).await
+    }
+
+    async fn list(&self) -> Result<Vec<Listed>> {
+        let rows = self.0.storage.open_records().await?;
+        let listed = |(_, record, revision): (String, Record, u64)| Listed {
+            status: record.status(revision),
+            key: record.key,
+            grain: record.grain,
+            labels: record.route.labels,
+        };
+        Ok(rows.into_iter().map(listed).collect())
+    }
+
+    async fn sweep(&self, age: Duration) -> Result<()> {
+        self.0.storage.sweep(age).await
+    }
+
+    fn lease_length(&self) -> Duration {
+        self.0.lease
+    }
+}
+
+/// Streams the states and events of one piece of work, and takes it over once its holder is lost.
+fn watch<S: Storage>(
+    shared: Arc<Shared<S>>,
+    id: String,
+    mut after: u64,
+) -> impl futures_util::Stream<Item = Result<Update>> + Send {
+    async_stream::stream! {
+        let mut followed = Arc::clone(&shared.storage).follow(id.clone(), after);
+        let mut observed: Option<(Observed, Record)> = None;
+        let mut shown: Option<Status> = None;
+        loop {
+            let due = observed.as_ref().and_then(|(it, record)| it.due(record));
+            let item = tokio::select! {
+                item = followed.next() => item,
+                () = until(due) => {
+                    if let Some((seen, record)) = &mut observed {
+                        if let Err(error) = shared.take_over(&id, record, seen.revision).await {
+                            tracing::warn!(work = id, %error, "a takeover failed");
+                        }
+                        seen.restart();
+                    }
+                    continue;
+                }
+            };
+            match item {
+                None => {
+                    yield Err(Error::Unreachable(format!("the rows of {id} ended early")));
+                    return;
+                }
+                Some(Err(error)) => {
+                    yield Err(error);
+                    return;
+                }
+                Some(Ok(Followed::Event(event))) => {
+                    if event.number <= after {
+                        continue;
+                    }
+                    after = event.number;
+                    let value = unpack(&*shared.storage, event.value).await;
+                    yield value.map(|value| Update::Event(Event { number: after, value }));
+                }
+                Some(Ok(Followed::Record(record, revision))) => {
+                    let status = shared.status(&record, revision).await;
+                    let ended = record.has_ended();
+                    observed = Some((Observed::now(revision), *record));
+                    match status {
+                        // A renewal alone is of no interest to who watches.
+                        Ok(status) if shown.as_ref().is_some_and(|it| it.is_like(&status)) => {}
+                        Ok(status) => {
+                            shown = Some(status.clone());
+                            yield Ok(Update::State(status));
+                        }
+                        Err(error) => yield Err(error),
+                    }
+                    if ended {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Waits for an instant, or for ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

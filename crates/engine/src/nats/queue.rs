@@ -1,0 +1,108 @@
+//! The work queue: it delivers ids, each to one worker that fits.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{
+    AckKind, Context,
+    consumer::{AckPolicy, PullConsumer, pull},
+    stream::Stream,
+};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use tokio::time::sleep;
+
+use super::{PAUSE, mirror::Mirror, unreachable};
+use crate::{Result, Worker, work::Route};
+
+/// How long a worker may take between the delivery of an id and its acknowledgement, which follows at once. It has nothing to
+/// do with the length of a lease. The server cannot change it for an existing consumer.
+const ACK_WAIT: Duration = Duration::from_secs(5);
+
+/// How long one request waits for an id.
+const POLL: Duration = Duration::from_secs(30);
+
+/// A queue that no worker polls loses its consumer after this time; its ids stay.
+const UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Puts an id into its queue, where it waits once.
+pub(super) async fn deliver(context: &Context, id: &str, route: &Route) -> Result<()> {
+    let subject = format!("haft.queue.{}.{id}", route.hash());
+    let sent = context.publish(subject, id.to_owned().into()).await;
+    let answer = match sent {
+        Ok(answer) => answer.await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(_) => Ok(()),
+        Err(error) if error.to_string().contains("maximum messages per subject") => Ok(()),
+        Err(error) => Err(unreachable(error)),
+    }
+}
+
+/// Waits for an id of work that fits the worker.
+pub(super) async fn next(
+    queue: &Stream,
+    mirror: &Mirror,
+    worker: &Worker,
+    lease: Duration,
+) -> Result<String> {
+    let mut new_routes = mirror.new_routes();
+    loop {
+        new_routes.borrow_and_update();
+        let mut polls: FuturesUnordered<_> =
+            mirror.queues(worker).into_iter().map(|it| poll(queue, it)).collect();
+        tokio::select! {
+            Some(id) = polls.next() => return Ok(id),
+            id = overlooked(mirror, worker, lease) => return Ok(id),
+            changed = new_routes.changed() => changed.map_err(unreachable)?,
+        }
+    }
+}
+
+async fn overlooked(mirror: &Mirror, worker: &Worker, lease: Duration) -> String {
+    loop {
+        sleep(lease / 4).await;
+        if let Some(id) = mirror.overlooked(worker, lease) {
+            return id;
+        }
+    }
+}
+
+/// Waits for an id of one queue.
+async fn poll(queue: &Stream, route: String) -> String {
+    loop {
+        match poll_once(queue, &route).await {
+            Ok(Some(id)) => return id,
+            Ok(None) => {}
+            Err(error) => {
+                tracing::debug!(%error, route, "a queue could not be asked; trying again");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn poll_once(queue: &Stream, route: &str) -> Result<Option<String>> {
+    let consumer = consumer(queue, route).await?;
+    let batch = consumer.batch().max_messages(1).expires(POLL).messages().await;
+    let mut batch = batch.map_err(unreachable)?;
+    let Some(message) = batch.next().await else { return Ok(None) };
+    let message = message.map_err(unreachable)?;
+    // At once: the record decides who has the work. If this process ends here, the id is found by `overlooked`.
+    message.ack_with(AckKind::Ack).await.map_err(unreachable)?;
+    Ok(Some(String::from_utf8_lossy(&message.payload).into_owned()))
+}
+
+async fn consumer(queue: &Stream, route: &str) -> Result<PullConsumer> {
+    let config = pull::Config {
+        durable_name: Some(route.to_owned()),
+        filter_subject: format!("haft.queue.{route}.*"),
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: ACK_WAIT,
+        max_ack_pending: 10_000,
+        max_waiting: 10_000,
+        inactive_threshold: UNUSED,
+        ..pull::Config::default()
+    };
+    // Never an update: an existing consumer is used as it is.
+    queue.get_or_create_consumer(route, config).await.map_err(unreachable)
+}
