@@ -243,7 +243,7 @@ impl Runtime {
 /// The output of a script.
 struct Ran {
     code: i32,
-    /// What it wrote to descriptor 3.
+    /// The bytes that it wrote to descriptor 3.
     written: Vec<u8>,
     /// The beginning of its standard output.
     said: Vec<u8>,

@@ -33,7 +33,7 @@ pub(super) struct OpenAgents {
 struct OpenAgent {
     workspace: PathBuf,
     session: String,
-    /// Whoever had it opened.
+    /// The person for whom it was opened.
     person: String,
     admitted: Instant,
     used: Instant,
