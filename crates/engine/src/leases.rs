@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     BlobId, Control, Engine, Error, Event, Key, Lease, Listed, Outcome, Result, Source, State, Status, Stop,
     Update, Work, Worker,
-    record::{Held, Record},
+    record::{Holding, Record},
     storage::{Followed, Storage, pack, unpack},
     work::Route,
 };
@@ -177,8 +177,8 @@ impl<S: Storage> Shared<S> {
     async fn take_over(&self, id: &str, record: &Record, revision: u64) -> Result<()> {
         let Some(next) = record.taken_over() else { return Ok(()) };
         if self.storage.replace(id, &next, revision).await?.is_some() {
-            tracing::info!(work = id, state = ?next.held, "a lease was taken over");
-            if next.held == Held::Offered {
+            tracing::info!(work = id, state = ?next.holding, "a lease was taken over");
+            if next.holding == Holding::Offered {
                 self.storage.deliver(id, &next).await?;
             }
         }
@@ -200,7 +200,7 @@ impl<S: Storage> Shared<S> {
             grain: work.grain,
             route: Route::of(work),
             idempotent: work.idempotent,
-            held: Held::Offered,
+            holding: Holding::Offered,
             cancel_requested: false,
             retries: 0,
         };
@@ -209,7 +209,7 @@ impl<S: Storage> Shared<S> {
             Some(revision) => (record, revision),
             None => self.storage.load(&id).await?.ok_or_else(|| unknown(&id))?,
         };
-        if record.held == Held::Offered {
+        if record.holding == Holding::Offered {
             self.storage.deliver(&id, &record).await?;
         }
         self.status(&record, revision).await

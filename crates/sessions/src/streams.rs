@@ -88,7 +88,12 @@ impl Streams {
         if kind.is_text() {
             self.finish(rows, |it| it.path == path && it.kind.is_text() && it.kind != kind);
         }
-        let at = self.all.iter().position(|it| it.path == path && it.kind == kind).unwrap_or_else(|| {
+        let known = self.all.iter().position(|it| it.path == path && it.kind == kind);
+        if known.is_none() && matches!(kind, Kind::Writing(_)) {
+            // Its first row is due at once, and stands behind the texts before the call.
+            self.finish(rows, |it| it.path == path && it.kind.is_text());
+        }
+        let at = known.unwrap_or_else(|| {
             let (path, kind) = (path.to_owned(), kind);
             self.all.push(Stream { path, kind, text: String::new(), newest: None, last: None, waits: false });
             self.all.len() - 1

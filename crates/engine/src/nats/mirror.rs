@@ -22,7 +22,7 @@ use tokio::{
 use super::{PAUSE, decoded, ordered, sequence_of, subject, unreachable};
 use crate::{
     Result, Worker,
-    record::{Held, Record},
+    record::{Holding, Record},
     storage::Row,
     work::Route,
 };
@@ -100,7 +100,7 @@ impl Mirror {
     /// was put into the queue, or a worker died after it was taken out. It is returned once per `age`.
     pub(super) fn overlooked(&self, worker: &Worker, age: Duration) -> Option<String> {
         let mut records = self.state.records.lock();
-        let waits = |it: &Entry| it.record.held == Held::Offered && it.since.elapsed() >= age;
+        let waits = |it: &Entry| it.record.holding == Holding::Offered && it.since.elapsed() >= age;
         let fits = |it: &Entry| waits(it) && it.record.route.fits(worker);
         let (id, entry) = records.iter_mut().filter(|(_, it)| fits(it)).min_by_key(|(_, it)| it.first)?;
         entry.since = Instant::now();

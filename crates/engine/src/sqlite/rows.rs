@@ -9,7 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Event, Work, Worker,
-    record::{Held, Record},
+    record::{Holding, Record},
     storage::Row,
     work::Route,
 };
@@ -67,10 +67,10 @@ fn unsigned(row: &SqlRow<'_>, column: usize) -> Result<u64> {
 }
 
 fn state_of(record: &Record) -> u8 {
-    match record.held {
-        Held::Offered => 0,
-        Held::Leased { .. } => 1,
-        Held::Ended { .. } => 2,
+    match record.holding {
+        Holding::Offered => 0,
+        Holding::Leased { .. } => 1,
+        Holding::Ended { .. } => 2,
     }
 }
 

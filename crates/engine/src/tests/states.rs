@@ -158,7 +158,7 @@ fn the_engine_gives_up_on_work_whose_workers_are_lost_again_and_again() {
         grain: Grain::Call,
         route: crate::work::Route::of(&work(1)),
         idempotent: true,
-        held: crate::record::Held::Offered,
+        holding: crate::record::Holding::Offered,
         cancel_requested: false,
         retries: 0,
     };
