@@ -50,11 +50,11 @@ pub trait Engine: Send + Sync {
     /// Records that the work begins: from here on it "may have happened".
     async fn begin(&self, lease: &mut Lease) -> Result<()>;
 
-    /// Extends the lease. Call it at a third of [`lease_length`](Self::lease_length). On [`Error::Lost`] the worker must stop
+    /// Extends the lease. Call it at a third of [`lease_length`](Self::lease_length). On [`Error::Lost`](crate::Error::Lost) the worker must stop
     /// the work; also when no renewal succeeded for the length of the lease.
     async fn renew(&self, lease: &mut Lease) -> Result<()>;
 
-    /// Ends the work with its outcome. Repeating it after [`Error::Unreachable`] is safe. On [`Error::Lost`] the outcome was
+    /// Ends the work with its outcome. Repeating it after [`Error::Unreachable`](crate::Error::Unreachable) is safe. On [`Error::Lost`](crate::Error::Lost) the outcome was
     /// not accepted.
     async fn finish(&self, lease: &mut Lease, outcome: Outcome) -> Result<()>;
 
@@ -65,7 +65,7 @@ pub trait Engine: Send + Sync {
     async fn status(&self, key: &Key) -> Result<Option<Status>>;
 
     /// Streams the states and the events of one piece of work. Events begin after number `after` (0: all), each once, in order.
-    /// The stream ends after [`State::Ended`], which comes behind all events. While it is polled it also observes the lease.
+    /// The stream ends after [`State::Ended`](crate::State::Ended), which comes behind all events. While it is polled it also observes the lease.
     async fn watch(&self, key: &Key, after: u64) -> Result<BoxStream<'static, Result<Update>>>;
 
     /// Cancels work. What no worker has ends at once; a worker that has it is notified through
