@@ -37,7 +37,8 @@ impl Default for Options {
     }
 }
 
-/// An engine: the place where work is offered, claimed and answered. All methods may be called from several tasks and processes at once.
+/// An engine: the place where work is offered, claimed and answered. All methods may be called from several tasks and
+/// processes at once.
 #[async_trait::async_trait]
 pub trait Engine: Send + Sync {
     /// Offers work. Idempotent by its key: for an existing key it returns the status and changes nothing.
@@ -50,12 +51,16 @@ pub trait Engine: Send + Sync {
     /// Records that the work begins: from here on it "may have happened".
     async fn begin(&self, lease: &mut Lease) -> Result<()>;
 
-    /// Extends the lease. Call it at a third of [`lease_length`](Self::lease_length). On [`Error::Lost`](crate::Error::Lost) the worker must stop
-    /// the work; also when no renewal succeeded for the length of the lease.
+    /// Extends the lease. Call it at a third of [`lease_length`](Self::lease_length). On [`Lost`] the worker must stop the work;
+    /// also when no renewal succeeded for the length of the lease.
+    ///
+    /// [`Lost`]: crate::Error::Lost
     async fn renew(&self, lease: &mut Lease) -> Result<()>;
 
-    /// Ends the work with its outcome. Repeating it after [`Error::Unreachable`](crate::Error::Unreachable) is safe. On [`Error::Lost`](crate::Error::Lost) the outcome was
-    /// not accepted.
+    /// Ends the work with its outcome. Repeating it after [`Unreachable`] is safe. On [`Lost`] the outcome was not accepted.
+    ///
+    /// [`Lost`]: crate::Error::Lost
+    /// [`Unreachable`]: crate::Error::Unreachable
     async fn finish(&self, lease: &mut Lease, outcome: Outcome) -> Result<()>;
 
     /// Appends an event and returns its number. A lost lease appends nothing.
@@ -65,7 +70,9 @@ pub trait Engine: Send + Sync {
     async fn status(&self, key: &Key) -> Result<Option<Status>>;
 
     /// Streams the states and the events of one piece of work. Events begin after number `after` (0: all), each once, in order.
-    /// The stream ends after [`State::Ended`](crate::State::Ended), which comes behind all events. While it is polled it also observes the lease.
+    /// The stream ends after [`Ended`], which comes behind all events. While it is polled it also observes the lease.
+    ///
+    /// [`Ended`]: crate::State::Ended
     async fn watch(&self, key: &Key, after: u64) -> Result<BoxStream<'static, Result<Update>>>;
 
     /// Cancels work. What no worker has ends at once; a worker that has it is notified through
