@@ -59,7 +59,7 @@ fn document(name: &str, title: &str) -> String {
 }
 
 /// Adds a module, after those that it imports: each is a function that returns its exports. The first needs none around it.
-/// `diff.js` imports another of the same name, so a module of a view has `app` in its variable.
+/// A view's `diff.js` is the first, and imports the page's module of that name.
 fn add(name: &str, script: &mut String, made: &mut BTreeSet<String>, is_first: bool) {
     let text = if is_first { own(name) } else { page_or_own(name) };
     let (mut head, mut body, mut exports) = (String::new(), String::new(), Vec::new());

@@ -25,9 +25,8 @@ const BOARD: usize = 50;
 
 impl McpBackend {
     pub(super) fn all_views(&self) -> Vec<View> {
-        let specs = self.session.catalog().listed().cloned().collect::<Vec<_>>();
-        let changes_files = |kinds: Kinds| kinds.covers(Kinds::WRITE) && !kinds.covers(Kinds::RUN);
         let catalog = self.session.catalog();
+        let changes_files = |kinds: Kinds| kinds.covers(Kinds::WRITE) && !kinds.covers(Kinds::RUN);
         let view = |it: &web::View| {
             let called: &[&str] = match it.name {
                 "jobs" => &["jobs", "stop_task"],
@@ -37,8 +36,8 @@ impl McpBackend {
             let tools = match it.name {
                 "jobs" => JOB_TOOLS.map(str::to_owned).to_vec(),
                 "part" => PART_TOOLS.map(str::to_owned).to_vec(),
-                _ => specs
-                    .iter()
+                _ => catalog
+                    .listed()
                     .filter(|spec| changes_files(spec.at_most) && !PART_TOOLS.contains(&&*spec.name))
                     .map(|spec| spec.name.clone())
                     .collect(),
