@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use kit::memory::AtRest;
 use rmcp::{
     RoleServer,
     model::{
@@ -99,8 +100,9 @@ pub(crate) struct Wire {
     broken: CancellationToken,
     direct: Option<Arc<Direct>>,
     begun: bool,
-    /// Whether the client has left it alone for a while since it began.
+    /// Whether the client has left it alone for a while since its last message.
     rested: bool,
+    memory: AtRest,
 }
 
 /// Takes standard input and output for the protocol alone: prints to fd 1 go to standard error from now on,
@@ -147,6 +149,7 @@ pub(crate) fn open(
         direct: direct.clone(),
         begun: false,
         rested: false,
+        memory: AtRest::default(),
     };
     let broken = ends.broken.clone();
     thread::Builder::new().name("mcp-write".to_owned()).spawn(move || {
@@ -198,11 +201,11 @@ impl Transport<RoleServer> for Wire {
                 message = self.inbox.recv() => message,
                 () = sleep(REST), if self.begun && !self.rested => {
                     self.rested = true;
-                    kit::memory::give_back();
-                    kit::memory::forget_start();
+                    self.memory.give_back();
                     continue;
                 }
             }?;
+            self.rested = false;
             match &message {
                 JsonRpcMessage::Request(request) => self.begun |= begins(&request.request),
                 _ if !self.begun => {

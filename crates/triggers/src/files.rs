@@ -17,7 +17,7 @@ use globset::GlobSet;
 use ignore::WalkBuilder;
 use kit::{Fault, Kind, services::Soon};
 use notify::{
-    Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _,
+    Config, Event, EventKind, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher as _,
     event::{AccessKind, AccessMode},
 };
 use parking_lot::Mutex;
@@ -112,7 +112,7 @@ impl WatchedFiles {
         let root = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
         let raw = Arc::<Raw>::default();
         let heard = raw.clone();
-        let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
+        let on_event = move |event: notify::Result<Event>| {
             let mut paths = heard.paths.lock();
             match event {
                 Ok(event) if event.need_rescan() => paths.1 = true,
@@ -123,8 +123,11 @@ impl WatchedFiles {
             }
             drop(paths);
             heard.came.notify_one();
-        })
-        .map_err(|error| unwatched(&root, &error))?;
+        };
+        // Reads must not wake a thread.
+        let kinds = EventKindMask::CORE | EventKindMask::ACCESS_CLOSE;
+        let watcher = RecommendedWatcher::new(on_event, Config::default().with_event_kinds(kinds))
+            .map_err(|error| unwatched(&root, &error))?;
         let mut files = Self {
             bases: glob.iter().map(|it| base_of(it)).collect(),
             globs: spec.globs()?,

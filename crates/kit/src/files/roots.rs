@@ -192,23 +192,34 @@ impl Roots {
     /// to a settings folder.
     fn not_around_a_root(&self, paths: &[PathBuf]) -> Arc<[PathBuf]> {
         // Most paths have the same few parents, and most don't exist.
-        let mut seen = Canonical::new();
-        let places = |path: &PathBuf| {
-            let Ok(path) = std::path::absolute(path) else { return Vec::new() };
-            let named = path.parent().and_then(|it| canonical(it, &mut seen)).zip(path.file_name());
-            let named = named.map(|(folder, name)| folder.join(name));
-            let real = canonical(&path, &mut seen).or_else(|| canonical_ancestor(&path, &mut seen));
-            let mut found = Vec::from_iter(named);
-            found.extend(real.filter(|it| !found.contains(it)));
-            found
+        let mut folders = Folders::new();
+        let mut found = Vec::with_capacity(paths.len());
+        for path in paths {
+            let Ok(path) = std::path::absolute(path) else { continue };
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+                found.extend(path.canonicalize());
+                continue;
+            };
+            let folder = canonical_folder(parent, &mut folders);
+            let named = folder.path.join(name);
+            let is_link =
+                folder.exists && named.symlink_metadata().is_ok_and(|it| it.file_type().is_symlink());
+            let target = if is_link { named.canonicalize().ok().filter(|it| *it != named) } else { None };
+            found.push(named);
+            found.extend(target);
+        }
+        // A path around a root would hide the root.
+        let is_around = |path: &Path, root: &Path| {
+            path.as_os_str().len() <= root.as_os_str().len() && root.starts_with(path)
         };
-        let paths = paths.iter().flat_map(places);
-        paths.filter(|path| !self.roots.iter().any(|root| root.path.starts_with(path))).collect()
+        found.retain(|path| !self.roots.iter().any(|root| is_around(path, &root.path)));
+        found.into()
     }
 
     fn with_names(mut self) -> Self {
-        self.withheld_names = Arc::new(names(&mut self.withheld.iter()));
-        self.hidden_names = Arc::new(names(&mut self.hidden.iter().chain(&*self.withheld)));
+        let withheld = names(Names::new(), &mut self.withheld.iter());
+        self.hidden_names = Arc::new(names(withheld.clone(), &mut self.hidden.iter()));
+        self.withheld_names = Arc::new(withheld);
         self
     }
 
@@ -361,7 +372,12 @@ impl Roots {
         }
         // Another spelling of a root, such as `/tmp` for `/private/tmp`. The result is only a guess at the
         // spelling: the rest is resolved through handles as ever.
-        canonical_ancestor(path, &mut Canonical::new()).map_or_else(Vec::new, |path| below(&path))
+        match (path.parent(), path.file_name()) {
+            (Some(folder), Some(name)) => {
+                below(&canonical_folder(folder, &mut Folders::new()).path.join(name))
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn outside(&self, path: &str, target: Option<&Path>) -> Fault {
@@ -514,8 +530,7 @@ pub(super) fn refused(path: &str, verb: &str, error: io::Error) -> Fault {
 /// Names of paths, by parent folder.
 type Names = HashMap<PathBuf, Vec<OsString>>;
 
-fn names(paths: &mut dyn Iterator<Item = &PathBuf>) -> Names {
-    let mut names = Names::new();
+fn names(mut names: Names, paths: &mut dyn Iterator<Item = &PathBuf>) -> Names {
     for path in paths {
         if let (Some(folder), Some(name)) = (path.parent(), path.file_name()) {
             names.entry(folder.to_owned()).or_default().push(name.to_owned());
@@ -542,31 +557,40 @@ fn is_handle(path: &str) -> bool {
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit()))
 }
 
-/// The canonical form of paths that were asked for before; `None` for those that don't exist.
-type Canonical = HashMap<PathBuf, Option<PathBuf>>;
+/// Folders that were asked for before.
+type Folders = HashMap<OsString, Folder>;
 
-/// Returns the canonical form of a path, if it exists. Each folder on the way is looked up once for all paths.
-fn canonical(path: &Path, seen: &mut Canonical) -> Option<PathBuf> {
-    if let Some(known) = seen.get(path) {
+/// A folder with its deepest existing part in canonical form.
+#[derive(Clone)]
+struct Folder {
+    path: PathBuf,
+    exists: bool,
+}
+
+/// Returns the canonical form of a folder, as far as it exists; opens nothing of it. Each is looked up once for all paths.
+fn canonical_folder(path: &Path, folders: &mut Folders) -> Folder {
+    if let Some(known) = folders.get(path.as_os_str()) {
         return known.clone();
     }
     let found = match (path.parent(), path.file_name()) {
-        (Some(folder), Some(name)) => canonical(folder, seen).and_then(|folder| {
-            let at = folder.join(name);
-            let is_link = at.symlink_metadata().ok()?.file_type().is_symlink();
-            if is_link { at.canonicalize().ok() } else { Some(at) }
-        }),
+        (Some(parent), Some(name)) => {
+            let above = canonical_folder(parent, folders);
+            let at = above.path.join(name);
+            let about = if above.exists { at.symlink_metadata().ok() } else { None };
+            match about {
+                Some(about) if about.file_type().is_symlink() => match at.canonicalize() {
+                    Ok(path) => Folder { path, exists: true },
+                    Err(_) => Folder { path: at, exists: false },
+                },
+                about => Folder { path: at, exists: about.is_some() },
+            }
+        }
         // The root, or a path that ends in `..`.
-        _ => path.canonicalize().ok(),
+        _ => match path.canonicalize() {
+            Ok(path) => Folder { path, exists: true },
+            Err(_) => Folder { path: path.to_owned(), exists: false },
+        },
     };
-    seen.insert(path.to_owned(), found.clone());
+    folders.insert(path.as_os_str().to_owned(), found.clone());
     found
-}
-
-/// Returns the path with its deepest existing folder in canonical form; opens nothing of it.
-fn canonical_ancestor(path: &Path, seen: &mut Canonical) -> Option<PathBuf> {
-    path.ancestors().skip(1).find_map(|ancestor| {
-        let canonical = canonical(ancestor, seen)?;
-        Some(canonical.join(path.strip_prefix(ancestor).ok()?))
-    })
 }

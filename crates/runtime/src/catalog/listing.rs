@@ -1,6 +1,7 @@
 //! Tool listing: the tools that a model is sent; it finds the others by search.
 
 use std::{
+    cell::OnceCell,
     collections::{BTreeMap, HashSet},
     ptr,
 };
@@ -65,12 +66,24 @@ impl Default for Listing {
     }
 }
 
-/// A tool that may be listed. Its bytes are counted once: that takes a part of the start of a program.
+/// A tool that may be listed. Its bytes are counted once, and only if they matter: that takes a part of the start of a
+/// program.
 struct Candidate<'s> {
     spec: &'s Spec,
-    cost: usize,
+    listing: &'s Listing,
+    cost: OnceCell<usize>,
+}
+
+impl Candidate<'_> {
+    fn cost(&self) -> usize {
+        *self.cost.get_or_init(|| (self.listing.cost)(self.spec) + COMMA)
+    }
+
     /// The bytes that it takes of the built-in tools' part.
-    built_in: usize,
+    fn built_in(&self) -> usize {
+        let counts = self.spec.origin == Origin::Program && self.listing.built_in.is_some();
+        if counts { self.spec.bytes() + AROUND } else { 0 }
+    }
 }
 
 /// The order in which tools are added to a list.
@@ -88,7 +101,7 @@ impl Listing {
     /// Invariant: the result depends only on the tools, so that the same tools give the same list; the list
     /// keeps the order of the tools, so that one more tool moves no other.
     pub(super) fn choose<'s>(
-        &self,
+        &'s self,
         specs: &[&'s Spec],
         allowed: Option<&[String]>,
     ) -> Option<HashSet<&'s str>> {
@@ -103,63 +116,70 @@ impl Listing {
         let is_unlisted = |spec: &Spec| {
             spec.origin == Origin::Program && self.unlisted.contains(&spec.name) && !is_named(&spec.name)
         };
-        let finders: Vec<Candidate<'_>> = finders.into_iter().map(|it| self.candidate(it)).collect();
-        let others: Vec<Candidate<'_>> =
-            others.into_iter().filter(|it| !is_unlisted(it)).map(|it| self.candidate(it)).collect();
-        let cost = |of: &[Candidate<'_>]| of.iter().map(|it| it.cost).sum::<usize>();
-        let built_in = |of: &[Candidate<'_>]| of.iter().map(|it| it.built_in).sum::<usize>();
+        let candidates =
+            |specs: Vec<&'s Spec>| specs.into_iter().map(|it| self.candidate(it)).collect::<Vec<_>>();
+        let finders = candidates(finders);
+        let mut others = candidates(others.into_iter().filter(|it| !is_unlisted(it)).collect());
+        // The sort is stable: tools of the same turn keep their order. Those of the first turns are measured first, and the
+        // last ones not at all if the list is full.
+        others.sort_by_cached_key(|it| self.turn(it.spec));
         let most = self.built_in.unwrap_or(usize::MAX);
-        if cost(&others) + ENVELOPE <= bytes && built_in(&others) <= most {
+        let fit_all = || {
+            let (mut all, mut built_in) = (ENVELOPE, 0);
+            others.iter().all(|it| {
+                all += it.cost();
+                built_in += it.built_in();
+                all <= bytes && built_in <= most
+            })
+        };
+        if fit_all() {
             let chosen: HashSet<&str> =
                 finders.iter().chain(&others).map(|it| it.spec.name.as_str()).collect();
             return (chosen.len() < specs.len()).then_some(chosen);
         }
         let is_pinned = |spec: &Spec| spec.origin == Origin::Provider || self.pinned.contains(&spec.name);
-        let (pinned, mut others): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| is_pinned(it.spec));
+        let (pinned, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| is_pinned(it.spec));
         let mut listed: HashSet<&str> =
             finders.iter().chain(&pinned).map(|it| it.spec.name.as_str()).collect();
-        let mut left = bytes.saturating_sub(ENVELOPE + cost(&finders) + cost(&pinned));
-        let mut left_of_built_in = most.saturating_sub(built_in(&finders) + built_in(&pinned));
+        let at_any_cost = || finders.iter().chain(&pinned);
+        let mut left = bytes.saturating_sub(ENVELOPE + at_any_cost().map(Candidate::cost).sum::<usize>());
+        let mut left_of_built_in = most.saturating_sub(at_any_cost().map(Candidate::built_in).sum::<usize>());
         let mut of_servers = BTreeMap::<&str, usize>::new();
-        for Candidate { spec, cost, .. } in &others {
-            if let Origin::Server(server) = &spec.origin {
-                *of_servers.entry(server).or_default() += cost;
+        for it in &others {
+            if let Origin::Server(server) = &it.spec.origin {
+                *of_servers.entry(server).or_default() += it.cost();
             }
         }
-        // The sort is stable: tools of the same turn keep their order.
-        others.sort_by_key(|it| self.turn(it.spec));
         let mut is_full = false;
-        for Candidate { spec, cost, built_in } in others {
-            let fits = match &spec.origin {
-                Origin::File(_) => cost <= left.min(bytes / SHARE),
+        for it in others {
+            let fits = match &it.spec.origin {
+                Origin::File(_) => it.cost() <= left.min(bytes / SHARE),
                 // A part of a server's tools would look like all of them. The bytes of those that were added
                 // are already taken off.
                 Origin::Server(server) => of_servers.get_mut(server.as_str()).is_some_and(|whole| {
                     let fits = *whole <= left;
-                    *whole = if fits { *whole - cost } else { usize::MAX };
+                    *whole = if fits { *whole - it.cost() } else { usize::MAX };
                     fits
                 }),
                 // After the first tool that does not fit none is added: otherwise one more tool would bring
                 // others in.
                 Origin::Program | Origin::Provider => {
-                    !is_full && cost <= left && built_in <= left_of_built_in
+                    !is_full && it.cost() <= left && it.built_in() <= left_of_built_in
                 }
             };
-            is_full |= !fits && spec.origin == Origin::Program;
+            is_full |= !fits && it.spec.origin == Origin::Program;
             if fits {
-                left -= cost;
-                left_of_built_in -= built_in;
-                listed.insert(&spec.name);
+                left -= it.cost();
+                left_of_built_in -= it.built_in();
+                listed.insert(&it.spec.name);
             }
         }
         // Pinned tools may exceed the limit: then nothing is left to find.
         (listed.len() < specs.len()).then_some(listed)
     }
 
-    fn candidate<'s>(&self, spec: &'s Spec) -> Candidate<'s> {
-        let counts = spec.origin == Origin::Program && self.built_in.is_some();
-        let built_in = if counts { spec.bytes() + AROUND } else { 0 };
-        Candidate { spec, cost: (self.cost)(spec) + COMMA, built_in }
+    fn candidate<'s>(&'s self, spec: &'s Spec) -> Candidate<'s> {
+        Candidate { spec, listing: self, cost: OnceCell::new() }
     }
 
     fn turn(&self, spec: &Spec) -> Turn {

@@ -12,7 +12,7 @@ use std::{
 use arc_swap::ArcSwap;
 use kit::services::NotLoaded;
 use notify::{
-    Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher,
+    Config, Event, EventKind, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher,
     event::{AccessKind, AccessMode},
 };
 use tokio::{
@@ -99,7 +99,10 @@ impl Eyes {
                 changed.notify_one();
             }
         };
-        let watcher = notify::recommended_watcher(on_event)
+        // A file is read once its writer has closed it. Reads, also those of haft's own calls in a workspace without a
+        // tool folder, must not wake a thread.
+        let kinds = EventKindMask::CORE.difference(EventKindMask::MODIFY_DATA) | EventKindMask::ACCESS_CLOSE;
+        let watcher = RecommendedWatcher::new(on_event, Config::default().with_event_kinds(kinds))
             .map_err(|error| tracing::warn!("tools are not watched, but looked at now and then: {error}"))
             .ok();
         Self { places, watcher, watched: BTreeMap::new(), missed: false }

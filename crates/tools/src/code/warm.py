@@ -42,8 +42,8 @@ FUTURES = 0x1FE0000
 GRACE = 0.1
 # How long code that was interrupted may take to say where it was.
 LAST_WORDS = 0.1
-# How long after a call the next fork is made: not while the code begins, which it would slow down.
-PAUSE = 0.0007
+# The next fork is made once the code of a call has ended, or after this long: it would slow the code down.
+PAUSE = 0.02
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
@@ -194,7 +194,8 @@ def serve():
     door.sendall(b"ready " + os.fsencode(sys.executable or "") + b"\n")
     while True:
         events = poll.poll(None if ready else PAUSE * 1000)
-        if ready is None and (not events or any(descriptor == 3 for descriptor, _ in events)):
+        # Time is up, the code of a call has ended, or the next call is here.
+        if ready is None:
             ready, request = stand_by()
             if request is not None:
                 return request

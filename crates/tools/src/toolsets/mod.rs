@@ -19,8 +19,8 @@ use kit::AnyTool;
 #[cfg(feature = "ssh")]
 use crate::remote;
 use crate::{
-    agents, cad, code, files, groups, jobs, manuals::manual, media, notes, search, servers, shell, toolsmith,
-    triggers, web,
+    agents, cad, code, files, groups, importance::UNLISTED, jobs, manuals::manual, media, notes, search,
+    servers, shell, toolsmith, triggers, web,
 };
 
 /// The default toolset.
@@ -53,6 +53,17 @@ pub fn of_agents(name: &str) -> Vec<Arc<dyn AnyTool>> {
         "terrarium" => terrarium::of_agents(),
         _ => Vec::new(),
     }
+}
+
+/// Returns those of [`of_agents`] that an MCP client gets too, if a person names them: not the triggers, as nothing
+/// begins turns of a client's own agent.
+pub fn of_clients(name: &str) -> Vec<Arc<dyn AnyTool>> {
+    if name == HAFT {
+        return [agents::all(), groups::all()].concat();
+    }
+    let mut tools = of_agents(name);
+    tools.retain(|it| !UNLISTED.contains(&it.spec().name.as_str()));
+    tools
 }
 
 /// Returns the toolsets' names.

@@ -118,13 +118,7 @@ impl Opening {
     }
 
     async fn open(&self, options: &Options) -> Result<(), Fault> {
-        // Nothing begins turns of a client's own agent.
-        let of_client = |toolset: &str| {
-            let mut tools = tools::of_agents(toolset);
-            tools.retain(|it| !tools::UNLISTED.contains(&it.spec().name.as_str()));
-            tools
-        };
-        let opened = options.open_with(&self.place, of_client)?;
+        let opened = options.open_with(&self.place, tools::of_clients)?;
         self.tools.strict.require(&opened, &self.place).await?;
         report_ignored(&opened, self.tools.strict.strict);
         let (session, slots) = self.session(&opened, options.session.as_deref());
