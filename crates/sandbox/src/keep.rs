@@ -10,7 +10,7 @@ use std::{
     process::ExitCode,
 };
 
-use kit::procs::Orders;
+use kit::procs::{Looked, Orders, Watch};
 
 use super::{
     enter::{self, Side},
@@ -73,14 +73,12 @@ fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener, uppers: Option<
     let _ = ours.set_nonblocking(true);
     let port = proxy.local_addr().ok().map(|it| it.port());
     let report = Report { proxy: port, ..Report::default() };
-    let mut usage = Usage::new(plan.limits);
-    let mut tell = move |ended: &Ended| {
+    let tell = move |ended: &Ended| {
         if let Ok(mut line) = serde_json::to_vec(ended) {
             line.push(b'\n');
             let _ = ours.write_all(&line);
         }
     };
-    let mut look = |is_supervisor: &dyn Fn(i32) -> bool| usage.look(is_supervisor, &mut tell);
     let mut files = vec![proxy.as_fd(), theirs.as_fd()];
     files.extend(uppers.as_ref().map(AsFd::as_fd));
     if say(&orders, &report, &files).is_err() {
@@ -89,7 +87,7 @@ fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener, uppers: Option<
     // From here on only haft holds it.
     drop(uppers);
     let inside = Inside::prepare();
-    orders.serve(&|socket| inside.begin(socket), Some(&mut look))
+    orders.serve(&|socket| inside.begin(socket), Some(&mut UsageWatch { usage: Usage::new(plan.limits), tell }))
 }
 
 fn serve(orders: Orders) -> ExitCode {
@@ -99,6 +97,22 @@ fn serve(orders: Orders) -> ExitCode {
             orders.serve(&|socket| inside.begin(socket), None)
         }
         Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// The resource watch, with a function that reports what it ended.
+struct UsageWatch<T> {
+    usage: Usage,
+    tell: T,
+}
+
+impl<T: FnMut(&Ended)> Watch for UsageWatch<T> {
+    fn look(&mut self, is_supervisor: &dyn Fn(i32) -> bool) -> Looked {
+        self.usage.look(is_supervisor, &mut self.tell)
+    }
+
+    fn forget(&mut self) {
+        self.usage.forget();
     }
 }
 

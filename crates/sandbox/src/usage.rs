@@ -7,6 +7,8 @@
 //! is left to the limit does haft scan all processes; so ten thousand idle jobs cost nothing. A process that used
 //! no CPU time since the last scan is taken as unchanged. The exact share of memory is read only if an upper bound
 //! comes near the limit. Memory in shared mappings, in `memfd` files and in System V segments counts.
+//!
+//! A scan changes only the entries of processes that changed: the keeper's forks share all other pages with it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,7 +18,10 @@ use std::{
 };
 
 use kit::{deliberate_faults::is_broken, procs::Looked};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    fs::{CWD, Mode, OFlags, openat},
+    process::{Pid, Signal, kill_process},
+};
 
 use super::limits::{Ended, Limits};
 
@@ -62,10 +67,59 @@ struct Known {
     exact: Option<u64>,
 }
 
+/// Processes, sorted by their ids.
+#[derive(Debug, Default)]
+struct Processes(Vec<(i32, Known)>);
+
+impl Processes {
+    fn get(&self, pid: i32) -> Option<&Known> {
+        let at = self.0.binary_search_by_key(&pid, |it| it.0).ok()?;
+        self.0.get(at).map(|it| &it.1)
+    }
+
+    /// Returns the entry that was there before.
+    fn insert(&mut self, pid: i32, known: Known) -> Option<Known> {
+        match self.0.binary_search_by_key(&pid, |it| it.0) {
+            Ok(at) => self.0.get_mut(at).map(|it| std::mem::replace(&mut it.1, known)),
+            Err(at) => {
+                self.0.insert(at, (pid, known));
+                None
+            }
+        }
+    }
+
+    fn values(&self) -> impl Iterator<Item = &Known> {
+        self.0.iter().map(|it| &it.1)
+    }
+
+    /// Takes in the processes that there are now, and writes to the entries of those that changed. Returns whether any
+    /// did.
+    fn become_those(&mut self, now: impl Iterator<Item = (i32, Process)>) -> bool {
+        let (mut is_busy, mut all, mut at) = (false, HashSet::new(), 0);
+        for (pid, process) in now {
+            all.insert(pid);
+            // The kernel lists them by their ids, so that nearly always the next one is meant.
+            while self.0.get(at).is_some_and(|it| it.0 < pid) {
+                at += 1;
+            }
+            match self.0.get(at) {
+                Some((known, it)) if *known == pid && it.process == process => continue,
+                _ => is_busy = true,
+            }
+            self.insert(pid, Known { process, files: memory_files(pid), exact: None });
+        }
+        if all.len() != self.0.len() {
+            is_busy = true;
+            self.0.retain(|it| all.contains(&it.0));
+        }
+        is_busy
+    }
+}
+
 /// The resource watch of one sandbox.
 pub(super) struct Usage {
     limits: Limits,
-    known: HashMap<i32, Known>,
+    known: Processes,
     /// The processes and threads below each supervisor; too many, if some have ended since the last full scan.
     counts: HashMap<i32, (u64, u64)>,
     /// The newest process id at the last check.
@@ -95,7 +149,7 @@ impl Usage {
         let has_swap = swap.is_none_or(|it| !it.trim().starts_with("0 "));
         Self {
             limits,
-            known: HashMap::new(),
+            known: Processes::default(),
             counts: HashMap::new(),
             newest: 0,
             last: None,
@@ -120,7 +174,7 @@ impl Usage {
             last.available = last.available.max(available);
         }
         let has_grown = self.last.is_none_or(|it| it.available.saturating_sub(available) >= it.growth);
-        let processes = u32::try_from(self.known.len()).unwrap_or(u32::MAX);
+        let processes = u32::try_from(self.known.0.len()).unwrap_or(u32::MAX);
         let is_due = self.last.is_none_or(|it| {
             let since = it.at.elapsed();
             since >= BUSY.max(it.took * SHARE)
@@ -173,26 +227,20 @@ impl Usage {
         let own = i32::try_from(std::process::id()).unwrap_or(1);
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
-        let mut before = std::mem::take(&mut self.known);
-        let mut is_busy = false;
-        for pid in pids.filter(|it| *it != own && !is_supervisor(*it)) {
-            let Some(process) = process(pid) else { continue };
-            let known = match before.remove(&pid) {
-                Some(known) if known.process == process => known,
-                _ => {
-                    is_busy = true;
-                    Known { process, files: memory_files(pid), exact: None }
-                }
-            };
-            self.known.insert(pid, known);
-        }
-        is_busy || !before.is_empty()
+        let now = pids.filter(|it| *it != own && !is_supervisor(*it)).filter_map(|it| Some((it, process(it)?)));
+        self.known.become_those(now)
+    }
+
+    /// Forgets all processes, in a fork that inspects none.
+    pub(super) fn forget(&mut self) {
+        self.known = Processes::default();
+        self.counts = HashMap::new();
     }
 
     /// Counts the processes below each supervisor.
     fn count(&mut self, is_supervisor: &dyn Fn(i32) -> bool) {
         self.counts.clear();
-        for (pid, known) in &self.known {
+        for (pid, known) in &self.known.0 {
             if let Some(supervisor) = self.supervisor_of(*pid, is_supervisor) {
                 let (processes, threads) = self.counts.entry(supervisor).or_default();
                 *processes += 1;
@@ -218,13 +266,13 @@ impl Usage {
 
     /// Returns the supervisor of a process.
     fn supervisor_of(&self, pid: i32, is_supervisor: &dyn Fn(i32) -> bool) -> Option<i32> {
-        let mut at = self.known.get(&pid)?.process.parent;
+        let mut at = self.known.get(pid)?.process.parent;
         // A process that ended meanwhile may leave a gap, but no cycle.
-        for _ in 0..self.known.len() {
+        for _ in 0..self.known.0.len() {
             if is_supervisor(at) {
                 return Some(at);
             }
-            at = self.known.get(&at)?.process.parent;
+            at = self.known.get(at)?.process.parent;
         }
         None
     }
@@ -243,7 +291,7 @@ impl Usage {
             return (None, limit.saturating_sub(at_most));
         }
         let page = self.page;
-        for (pid, known) in &mut self.known {
+        for (pid, known) in &mut self.known.0 {
             known.exact.get_or_insert_with(|| share(*pid).unwrap_or(known.process.resident * page));
         }
         let exact: u64 = self.known.values().filter_map(|it| it.exact).sum();
@@ -252,7 +300,7 @@ impl Usage {
         }
         // A mapped `memfd` was counted twice.
         let mapped: u64 =
-            if files == 0 { 0 } else { self.known.iter().map(|(pid, it)| mapped(*pid, it)).sum() };
+            if files == 0 { 0 } else { self.known.0.iter().map(|(pid, it)| mapped(*pid, it)).sum() };
         let used = exact + files + segments - mapped.min(files);
         if used <= limit {
             return (None, limit - used);
@@ -263,7 +311,7 @@ impl Usage {
             return (None, 0);
         }
         let uses = |known: &Known| known.exact.unwrap_or(0) + known.files.iter().map(|it| it.1).sum::<u64>();
-        let Some((process, known)) = self.known.iter().max_by_key(|(_, known)| uses(known)) else {
+        let Some((process, known)) = self.known.0.iter().max_by_key(|(_, known)| uses(known)) else {
             return (None, 0);
         };
         let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned();
@@ -302,24 +350,24 @@ fn process_of(number: i32) -> Option<i32> {
 }
 
 fn process(pid: i32) -> Option<Process> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    parse(&stat)
+    // One of these lines has at most about 400 bytes. Three system calls, as a scan reads thousands.
+    let mut stat = [0; 1024];
+    let file = openat(CWD, format!("/proc/{pid}/stat"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let read = rustix::io::read(&file, &mut stat).ok()?;
+    parse(stat.get(..read)?)
 }
 
 /// Parses `/proc/PID/stat`. The name is in parentheses and may hold anything, parentheses too.
 fn parse(stat: &[u8]) -> Option<Process> {
     let end = memchr::memrchr(b')', stat)?;
     let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     // The first field here is the third in proc(5).
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some(Process {
-        parent: i32::try_from(field(4)?).ok()?,
-        cpu: field(14)? + field(15)?,
-        threads: field(20)?,
-        started: field(22)?,
-        resident: field(24)?,
-    })
+    let mut fields = rest.split_ascii_whitespace().skip(1).map(|it| it.parse::<u64>());
+    let mut skip = |number: usize| fields.nth(number)?.ok();
+    let parent = i32::try_from(skip(0)?).ok()?;
+    let cpu = skip(9)? + skip(0)?;
+    let (threads, started, resident) = (skip(4)?, skip(1)?, skip(1)?);
+    Some(Process { parent, cpu, threads, started, resident })
 }
 
 /// Returns the `memfd` files that a process has open: their inodes, and the bytes in them; none if access is refused.

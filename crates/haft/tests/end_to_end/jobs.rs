@@ -1,10 +1,8 @@
 //! Background jobs: they finish, and their end is reported.
 
-use std::process::Command;
-
 use serde_json::json;
 
-use crate::support::{Server, TestWorkspace};
+use crate::support::TestWorkspace;
 
 #[test]
 fn a_call_in_the_background_is_waited_for_and_read_in_one_session() {
@@ -91,37 +89,4 @@ fn a_job_above_the_limit_is_refused_and_one_starts_once_another_has_ended() {
     }
     let listed = server.does("jobs", &json!({}));
     assert_eq!(listed.lines().filter(|it| it.contains("  running ")).count(), 2, "{listed}");
-}
-
-/// Until its start is over, a command has twice the files open that it needs later: a burst of starts took the files of
-/// jobs that were accepted before, and of the records of their changes.
-#[test]
-fn a_burst_of_jobs_at_the_limit_of_open_files_starts_every_job_that_was_accepted() {
-    let test_ws = TestWorkspace::new();
-    let haft = test_ws.haft(&["mcp"]);
-    let mut limited = Command::new("/bin/sh");
-    limited.args(["-c", "ulimit -n 8192 && exec \"$@\"", "sh"]).arg(haft.get_program()).args(haft.get_args());
-    limited.env_clear().envs(haft.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let server = Server::spawn(limited.current_dir(haft.get_current_dir().unwrap())).greeted();
-    let sleep = json!({"command": "echo begun; exec sleep 1000", "run_in_background": true});
-    let burst: Vec<_> = (0..2000).map(|_| server.start_call("shell", &sleep)).collect();
-    let answers: Vec<_> = burst.into_iter().map(|it| it.result().unwrap()).collect();
-    let (refused, accepted): (Vec<_>, Vec<_>) = answers.into_iter().partition(|it| it.is_error);
-    // A user who may raise the limit has all of them.
-    assert!(accepted.len() >= 1920, "{} were accepted", accepted.len());
-    for it in &refused {
-        assert!(
-            it.text.contains("haft may open files for 1920 (`ulimit -n`); nothing was started"),
-            "{}",
-            it.text
-        );
-    }
-    let last = json!({"job": format!("job_{}", accepted.len()), "pattern": "begun"});
-    let mut texts: Vec<_> = accepted.into_iter().map(|it| it.text).collect();
-    texts.push(server.does("wait", &last));
-    texts.push(server.does("jobs", &json!({})));
-    let failed: Vec<_> = texts.iter().filter(|it| it.contains("open files")).collect();
-    assert!(failed.is_empty(), "{failed:?}");
-    let (status, errors) = server.finish();
-    assert!(status.success() && !errors.contains("open files"), "{errors}");
 }

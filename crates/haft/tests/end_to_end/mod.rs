@@ -15,6 +15,7 @@ mod kill;
 mod listing;
 mod log_and_undo;
 mod login;
+mod many_jobs;
 mod mcp;
 mod notes;
 pub(crate) mod person;

@@ -41,13 +41,16 @@ const BEGIN: Duration = Duration::from_secs(30);
 /// Time limit for a killed keeper to end with its processes.
 const END: Duration = Duration::from_secs(2);
 /// Time limit for a keeper to read a message.
-const HEAR: Duration = Duration::from_secs(5);
+pub(super) const HEAR: Duration = Duration::from_secs(5);
 /// The longest report of a keeper on its sandbox.
 const LONGEST: usize = 1 << 20;
 /// Maximum number of files that haft asks to have open.
 const OPEN: u64 = 1 << 17;
-/// Files that haft has open for a command: its socket, its output, the listener of its filter, its root folder.
-const FILES_OF_COMMAND: u64 = 4;
+/// Files that haft has open for a command that is active, besides its socket: its output, its errors, its input, the
+/// listener of its filter, its root folder.
+const FILES_OF_ACTIVE: u64 = 5;
+/// Maximum number of commands that count as active: the files of others are held by their supervisors.
+const ACTIVE: u64 = 1024;
 /// Files that are left for all other work, the starts under way among them.
 const OTHER_FILES: u64 = 512;
 /// Maximum number of commands that are started at the same time: until a start is over, it has twice the files open
@@ -454,7 +457,19 @@ fn open_files() -> Rlimit {
 pub fn most_commands() -> u64 {
     open_files();
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    files.saturating_sub(OTHER_FILES) / FILES_OF_COMMAND
+    let active = most_awake() as u64;
+    files.saturating_sub(OTHER_FILES).saturating_sub(active * FILES_OF_ACTIVE)
+}
+
+/// Returns the number of commands whose files haft holds itself.
+pub(super) fn most_awake() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        open_files();
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let active = (files.saturating_sub(OTHER_FILES) / (2 * (FILES_OF_ACTIVE + 1))).clamp(1, ACTIVE);
+        usize::try_from(active).unwrap_or(usize::MAX)
+    })
 }
 
 /// Takes the listener that a command has sent, or why it has none. The program runs: what it sent is here.

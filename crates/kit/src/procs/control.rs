@@ -22,7 +22,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Exit,
-    client::{Inner, receive, reply, reply_from, send},
+    client::{HEAR, Inner, receive, reply, reply_from, send},
+    lending::{self, Lendable, Lending},
     wire::{Order, Reply},
 };
 
@@ -38,7 +39,7 @@ pub(super) struct Control {
     _wanted: DropGuard,
 }
 
-struct Shared {
+pub(super) struct Shared {
     socket: UnixStream,
     id: u64,
     keeper: Arc<Inner>,
@@ -50,6 +51,7 @@ struct Shared {
     life: Life,
     /// Dropped once nothing is left of the tree.
     held: Mutex<Option<Box<dyn Any + Send + Sync>>>,
+    lending: Mutex<Lending>,
 }
 
 /// Whether anything may be left of a process and of everything it started. Cheap to clone.
@@ -98,6 +100,7 @@ impl Control {
             sending: tokio::sync::Mutex::default(),
             life: Life::default(),
             held: Mutex::default(),
+            lending: Mutex::default(),
         });
         tokio::spawn(listen(shared.clone(), said, begin, dropped.clone()));
         (Self { shared, exit, _wanted: dropped.drop_guard() }, begun)
@@ -115,6 +118,16 @@ impl Control {
     /// Keeps `held` until nothing is left of the tree.
     pub(super) fn hold(&self, held: Box<dyn Any + Send + Sync>) {
         *self.shared.held.lock() = Some(held);
+    }
+
+    /// Adds a file that the supervisor can hold while the command is quiet.
+    pub(super) fn lends(&self, file: Arc<dyn Lendable>) {
+        self.shared.lending.lock().add(file);
+    }
+
+    /// Lets the supervisor hold the files while the command is quiet.
+    pub(super) fn lend_when_quiet(&self) {
+        lending::count_awake(&self.shared);
     }
 
     /// Returns how the process ended, if it has.
@@ -161,6 +174,24 @@ impl Control {
     }
 }
 
+impl Shared {
+    /// Lends the files to the supervisor.
+    pub(super) async fn lend(&self) {
+        let (which, files) = self.lending.lock().go();
+        if files.is_empty() {
+            return;
+        }
+        let sent = timeout(HEAR, async {
+            let _sending = self.sending.lock().await;
+            let borrowed = lending::borrowed(&files);
+            send(&self.socket, &Order::Hold { which }.encode(0), &borrowed).await
+        });
+        if !matches!(sent.await, Ok(Ok(()))) {
+            self.lending.lock().not_sent();
+        }
+    }
+}
+
 /// Receives the supervisor's messages until it ends.
 async fn listen(
     shared: Arc<Shared>,
@@ -184,6 +215,7 @@ async fn listen(
         }
     }
     *shared.asked.lock() = None;
+    shared.lending.lock().end();
     shared.life.end();
     let held = shared.held.lock().take();
     drop(held);
@@ -191,14 +223,14 @@ async fn listen(
 }
 
 /// Tells the supervisor to kill its tree and end, and enforces that.
-async fn leave(shared: &Shared, receiving: impl Future<Output = ()>) {
+async fn leave(shared: &Arc<Shared>, receiving: impl Future<Output = ()>) {
     let _ = rustix::net::shutdown(&shared.socket, rustix::net::Shutdown::Write);
     if timeout(LEAVE, receiving).await.is_err() {
         shared.keeper.kill(shared.id).await;
     }
 }
 
-async fn receive_reports(shared: &Shared, exit: &watch::Sender<Option<Exit>>, begin: oneshot::Sender<Begun>) {
+async fn receive_reports(shared: &Arc<Shared>, exit: &watch::Sender<Option<Exit>>, begin: oneshot::Sender<Begun>) {
     let mut files = Vec::new();
     let mut supervisor = None;
     let Ok(begun) = reply_from(&shared.socket, &mut files, &mut supervisor).await else { return };
@@ -213,6 +245,16 @@ async fn receive_reports(shared: &Shared, exit: &watch::Sender<Option<Exit>>, be
                 let asked = shared.asked.lock().as_mut().and_then(|it| it.remove(&number));
                 if let Some(asked) = asked {
                     let _ = asked.send(Answer { value, bytes });
+                }
+                continue;
+            }
+            Reply::Holds => {
+                shared.lending.lock().gone();
+                continue;
+            }
+            Reply::Back { which } => {
+                if shared.lending.lock().back(which, std::mem::take(&mut files)) {
+                    lending::count_awake(shared);
                 }
                 continue;
             }

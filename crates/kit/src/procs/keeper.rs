@@ -32,6 +32,8 @@ use super::{
 
 /// Interval at which the keeper checks whether killed processes have ended.
 const LOOK: Duration = Duration::from_millis(5);
+/// Maximum number of children that are reaped before the keeper looks for messages again.
+const REAPED: usize = 256;
 /// Maximum number of times that a supervisor's own processes may stop it, within [`STOPS_WITHIN`].
 const STOPS: usize = 64;
 /// Older stops don't count: a sibling that kills its tree stops all others for a moment.
@@ -40,6 +42,10 @@ const STOPS_WITHIN: Duration = Duration::from_secs(10);
 const FULL: Duration = Duration::from_secs(5);
 /// Time limit for killed processes to end, when the keeper ends.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Size from which on a block of memory is allocated apart from the heap, in bytes.
+#[cfg(target_env = "gnu")]
+const LARGE_BLOCK: i32 = 32 << 10;
 
 /// The orders that a keeper gets before it serves: the plan of its sandbox.
 pub struct Orders {
@@ -84,17 +90,22 @@ impl Orders {
 
     /// Starts commands until haft closes its end, then kills all that still run. Each command calls `inside`
     /// before it begins. The calling process must have one thread; its other children are left alone.
-    pub fn serve(self, inside: Inside<'_>, tick: Option<Tick<'_>>) -> ExitCode {
-        match Serving::begin(self.socket).and_then(|mut it| it.serve(inside, tick)) {
+    pub fn serve(self, inside: Inside<'_>, watch: Option<&mut dyn Watch>) -> ExitCode {
+        match Serving::begin(self.socket).and_then(|mut it| it.serve(inside, watch)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         }
     }
 }
 
-/// A callback that the keeper runs from time to time while commands run: it inspects the trees below the
-/// processes of which the argument says that they are supervisors. It must not start processes.
-pub type Tick<'a> = &'a mut dyn FnMut(&dyn Fn(i32) -> bool) -> Looked;
+/// An inspection that the keeper makes from time to time while commands run. It must not start processes.
+pub trait Watch {
+    /// Inspects the trees below the processes of which the argument says that they are supervisors.
+    fn look(&mut self, is_supervisor: &dyn Fn(i32) -> bool) -> Looked;
+
+    /// Frees its memory, in a fork: that one inspects nothing.
+    fn forget(&mut self);
+}
 
 /// The result of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +147,7 @@ impl Serving {
         // leader, which stays where it is.
         let _ = rustix::process::setsid();
         rustix::process::umask(Mode::from_raw_mode(0o022));
+        keep_large_blocks_apart();
         let others = tree::children(tree::own_pid()).into_iter().collect();
         Ok(Self {
             socket,
@@ -149,29 +161,31 @@ impl Serving {
         })
     }
 
-    fn serve(&mut self, inside: Inside<'_>, mut tick: Option<Tick<'_>>) -> io::Result<()> {
-        self.fork(inside);
+    fn serve(&mut self, inside: Inside<'_>, mut watch: Option<&mut dyn Watch>) -> io::Result<()> {
+        self.fork(inside, &mut watch);
         let mut due = Instant::now();
+        let mut has_reaped_all = true;
         loop {
-            let at_most = match &mut tick {
-                Some(tick) if !self.supervisors.is_empty() => {
+            let at_most = match &mut watch {
+                Some(watch) if !self.supervisors.is_empty() => {
                     if Instant::now() >= due {
-                        due = Instant::now() + self.look(tick);
+                        due = Instant::now() + self.look(*watch);
                     }
                     Some(due.saturating_duration_since(Instant::now()))
                 }
                 _ => None,
             };
             let at_most = if self.strays { Some(LOOK) } else { at_most };
+            let at_most = if has_reaped_all { at_most } else { Some(Duration::ZERO) };
             let (told, ended) = wait_for(&self.socket, &self.signals, at_most)?;
             if ended {
                 drain(&self.signals);
             }
-            self.reap();
+            has_reaped_all = self.reap();
             if self.strays {
                 self.strays = tree::kill_all(&self.spared(), &mut HashSet::new(), self.apart) > 0;
             }
-            if told && !self.obey(inside, &mut tick)? {
+            if told && !self.obey(inside, &mut watch)? {
                 // When the first process of a PID namespace ends, the kernel kills all others.
                 if !self.apart {
                     self.end();
@@ -183,9 +197,9 @@ impl Serving {
 
     /// Inspects the running commands, and kills those that are over a limit. Returns the time until the next
     /// inspection.
-    fn look(&self, tick: &mut Tick<'_>) -> Duration {
+    fn look(&self, watch: &mut dyn Watch) -> Duration {
         let spare = self.spare.as_ref().map(|it| it.pid);
-        let Looked { next, end } = tick(&|pid| self.supervisors.contains_key(&pid) || spare == Some(pid));
+        let Looked { next, end } = watch.look(&|pid| self.supervisors.contains_key(&pid) || spare == Some(pid));
         for supervisor in end.iter().filter(|it| self.apart && self.supervisors.contains_key(it)) {
             let until = Instant::now() + FULL;
             // A fork that was under way shows up only now: stopped, so that it starts nothing more.
@@ -197,7 +211,7 @@ impl Serving {
     }
 
     /// Carries out one message from haft. Returns false when haft has closed its end.
-    fn obey(&mut self, inside: Inside<'_>, tick: &mut Option<Tick<'_>>) -> io::Result<bool> {
+    fn obey(&mut self, inside: Inside<'_>, watch: &mut Option<&mut dyn Watch>) -> io::Result<bool> {
         let mut message = [0; TO_KEEPER];
         let mut files = Vec::new();
         // A message that breaks off means that haft is gone, too.
@@ -207,7 +221,7 @@ impl Serving {
         match ToKeeper::decode(&message) {
             Some(ToKeeper::Start(id)) => {
                 if let Some(socket) = files.pop() {
-                    self.start(id, socket, inside, tick);
+                    self.start(id, socket, inside, watch);
                 }
             }
             Some(ToKeeper::Kill(id)) => {
@@ -227,16 +241,16 @@ impl Serving {
     }
 
     /// Passes this socket to a supervisor.
-    fn start(&mut self, id: u64, socket: OwnedFd, inside: Inside<'_>, tick: &mut Option<Tick<'_>>) {
+    fn start(&mut self, id: u64, socket: OwnedFd, inside: Inside<'_>, watch: &mut Option<&mut dyn Watch>) {
         let until = Instant::now() + FULL;
         while self.spare.is_none() {
-            self.fork(inside);
+            self.fork(inside, watch);
             if self.spare.is_some() || Instant::now() >= until {
                 break;
             }
             // A command has used up the process limit: its processes are killed, and its supervisor reaps them.
-            if let Some(tick) = tick {
-                self.look(tick);
+            if let Some(watch) = watch {
+                self.look(*watch);
             }
             let _ = wait_for(&self.signals, &self.signals, Some(LOOK));
             drain(&self.signals);
@@ -250,11 +264,11 @@ impl Serving {
         // Invariant: no fork has another fork's socket; otherwise the end of that one would go unnoticed.
         drop(socket);
         // Forked ahead of the next command: forking takes as long as starting a small program.
-        self.fork(inside);
+        self.fork(inside, watch);
     }
 
     #[expect(unsafe_code, reason = "fork")]
-    fn fork(&mut self, inside: Inside<'_>) {
+    fn fork(&mut self, inside: Inside<'_>, watch: &mut Option<&mut dyn Watch>) {
         let Ok((ours, theirs)) = UnixStream::pair() else { return };
         // SAFETY: this process has one thread, so no lock is held by another in the copy.
         match unsafe { libc::fork() } {
@@ -267,6 +281,7 @@ impl Serving {
                     libc::close(self.socket.as_raw_fd());
                     // After a panic it must not go on as a second keeper.
                     let clean = catch_unwind(AssertUnwindSafe(|| {
+                        self.forget(watch);
                         wait_to_supervise(theirs, &self.signals, inside, self.apart)
                     }));
                     libc::_exit(if clean.unwrap_or(false) { 0 } else { 1 })
@@ -276,8 +291,21 @@ impl Serving {
         }
     }
 
-    fn reap(&mut self) {
-        while let Some((pid, status)) = tree::ended_or_stopped() {
+    /// Frees the keeper's memory, in a fork: each change that the keeper makes there would cost the fork a page.
+    fn forget(&mut self, watch: &mut Option<&mut dyn Watch>) {
+        if let Some(watch) = watch {
+            watch.forget();
+        }
+        self.supervisors = HashMap::new();
+        self.others = HashSet::new();
+        self.stopped = HashMap::new();
+    }
+
+    /// Takes in which children have ended or were stopped. Returns whether those are all: some may be stopped as fast as
+    /// they are continued.
+    fn reap(&mut self) -> bool {
+        for _ in 0..REAPED {
+            let Some((pid, status)) = tree::ended_or_stopped() else { return true };
             if status.stopped() {
                 self.let_go_on(pid);
                 continue;
@@ -289,6 +317,7 @@ impl Serving {
                 self.strays = true;
             }
         }
+        false
     }
 
     /// Continues a supervisor that was stopped. A command has the same user as its supervisor and can stop
@@ -355,14 +384,20 @@ pub(super) fn wait_for(
     second: &impl AsFd,
     at_most: Option<Duration>,
 ) -> io::Result<(bool, bool)> {
-    let mut polled = [PollFd::new(first, PollFlags::IN), PollFd::new(second, PollFlags::IN)];
+    let ready = wait_for_any(&[first.as_fd(), second.as_fd()], at_most)?;
+    let is_ready = |at: usize| ready.get(at).is_some_and(|it| *it);
+    Ok((is_ready(0), is_ready(1)))
+}
+
+/// Waits until one of these descriptors is readable or has ended, or the time is up. Returns which of them are.
+pub(super) fn wait_for_any(files: &[BorrowedFd<'_>], at_most: Option<Duration>) -> io::Result<Vec<bool>> {
+    let mut polled: Vec<_> = files.iter().map(|it| PollFd::from_borrowed_fd(*it, PollFlags::IN)).collect();
     let at_most = at_most.and_then(|it| Timespec::try_from(it).ok());
     match poll(&mut polled, at_most.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
-    let ready = polled.map(|it| !it.revents().is_empty());
-    Ok((ready[0], ready[1]))
+    Ok(polled.iter().map(|it| !it.revents().is_empty()).collect())
 }
 
 /// Creates a TCP socket in the network namespace of this process; it stays in that namespace wherever it is used.
@@ -380,6 +415,29 @@ pub(super) fn drain(signals: &OwnedFd) {
 fn ended_well(status: WaitStatus) -> bool {
     status.exit_status() == Some(0)
 }
+
+/// Has the C library allocate large blocks apart from the heap, however large those were that it freed: a fork can then
+/// return them whole.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "an option of the C library")]
+fn keep_large_blocks_apart() {
+    // SAFETY: it takes two numbers.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BLOCK) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn keep_large_blocks_apart() {}
+
+/// Returns free memory of the heap to the system.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "a call of the C library")]
+pub(super) fn return_free_memory() {
+    // SAFETY: it takes a number.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+pub(super) fn return_free_memory() {}
 
 /// Blocks all signals in this process and its forks, and returns a descriptor that reports ended children.
 #[expect(unsafe_code, reason = "signal masks")]

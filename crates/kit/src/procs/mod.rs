@@ -11,6 +11,7 @@ mod input;
 #[cfg(target_os = "linux")]
 mod keeper;
 pub mod keys;
+mod lending;
 #[cfg(target_os = "linux")]
 mod listening;
 pub mod preview;
@@ -39,7 +40,8 @@ use std::{
 pub use client::{Base, Keeper, WeakKeeper, most_commands};
 pub use control::Life;
 #[cfg(target_os = "linux")]
-pub use keeper::{Looked, Orders, Tick, take_stdin};
+pub use keeper::{Looked, Orders, Watch, take_stdin};
+pub use lending::Lendable;
 pub use process::{Ending, Exit, Left, Process};
 pub use recording::{Recording, Slice, SpillFile, SpillSpace, Spilling, plain_text};
 pub use screen::Screen;

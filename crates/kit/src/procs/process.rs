@@ -4,7 +4,7 @@ use std::{any::Any, io, os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attribution, Life, Recording, control::Control, input::Input, wire::Order};
+use super::{Attribution, Lendable, Life, Recording, control::Control, input::Input, wire::Order};
 use crate::{Fault, Kind};
 
 /// Time limit for a supervisor's answer to an order that needs no waiting.
@@ -88,6 +88,23 @@ impl Process {
     /// Returns what counts its changes to calls, if it is tracked.
     pub fn attribution(&self) -> Option<&dyn Attribution> {
         self.attribution.as_deref()
+    }
+
+    /// With a file that its supervisor can hold while it is quiet.
+    #[must_use]
+    pub fn lending(self, file: Arc<dyn Lendable>) -> Self {
+        self.control.lends(file);
+        self
+    }
+
+    /// Lets its supervisor hold its files while it is quiet, so that haft needs one open file for it. Not for a process
+    /// whose output [`Recording::catch_up`] reads.
+    pub fn lend_when_quiet(&self) {
+        self.control.lends(Arc::new(self.output.clone()));
+        if let Some(errors) = &self.errors {
+            self.control.lends(Arc::new(errors.clone()));
+        }
+        self.control.lend_when_quiet();
     }
 
     /// Keeps `held` until nothing is left of it and of everything it started.

@@ -78,6 +78,34 @@ fn closer(failure: Failure, cwd: &CStr, program: &CStr, programs: &[CString]) ->
     }
 }
 
+/// The stack of a child. Not from the heap: that fills it with zeroes once larger blocks have been freed, and the
+/// supervisor would keep all of it for as long as the command runs.
+struct Stack(*mut c_void);
+
+#[expect(unsafe_code, reason = "memory from the kernel")]
+impl Stack {
+    fn new() -> io::Result<Self> {
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK);
+        // SAFETY: the mapping is new, so nothing else uses its memory.
+        let start = unsafe { libc::mmap(ptr::null_mut(), STACK, access, kind, -1, 0) };
+        if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self(start)) }
+    }
+
+    /// Returns its end, where a stack begins.
+    fn top(&self) -> *mut c_void {
+        self.0.wrapping_byte_add(STACK)
+    }
+}
+
+#[expect(unsafe_code, reason = "memory from the kernel")]
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and the child no longer runs on it.
+        unsafe { libc::munmap(self.0, STACK) };
+    }
+}
+
 /// The data that the child needs. It shares haft's memory while the parent waits, so it only reads, and
 /// writes to `failure` which step failed, and with which of the programs.
 struct Plan<'a> {
@@ -118,16 +146,14 @@ fn run(
         inside,
         failure: Cell::new(None),
     };
-    // The kernel allocates its pages only when they are touched.
-    let mut stack: Vec<u128> = vec![0; STACK / size_of::<u128>()];
-    let top = stack.as_mut_ptr_range().end;
-    // SAFETY: `top` is the end of a stack that lives until the child runs another program or has ended, because
+    let Ok(stack) = Stack::new() else { return Err((Failure { step: Step::Fork, errno: errno() }, 0)) };
+    // SAFETY: it gets the end of a stack that lives until the child runs another program or has ended, because
     // `CLONE_VFORK` makes us wait for that; `child` takes the `Plan` that it is given, and no thread of ours runs
     // meanwhile, because there is none.
     let pid = unsafe {
         libc::clone(
             child,
-            top.cast(),
+            stack.top(),
             libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
             ptr::from_ref(&plan).cast_mut().cast(),
         )

@@ -19,7 +19,7 @@ use rustix::{
 
 use super::{
     Inside,
-    keeper::{drain, wait_for},
+    keeper::{drain, return_free_memory, wait_for_any},
     listening, start,
     tree::{self, Identity, NoChildren, Spared},
     wire::{self, ABOVE, Failure, ORDER, Order, Reply, Request, Step},
@@ -48,6 +48,8 @@ pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>, 
     let files: Vec<_> = terminal.iter().map(AsFd::as_fd).collect();
     let _ = wire::send_all(&socket, &Reply::Started(first.cast_unsigned()).encode(), &files);
     drop(terminal);
+    // From here on it waits, for as long as the command runs.
+    return_free_memory();
     Supervisor {
         socket,
         signals,
@@ -58,8 +60,9 @@ pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>, 
         heard: true,
         marks: VecDeque::new(),
         endings: Vec::new(),
+        held: (0, Vec::new()),
     }
-    .serve()
+    .serve_to_the_end()
 }
 
 /// Makes this process the subreaper of its descendants. Returns whether that worked.
@@ -154,6 +157,8 @@ struct Supervisor<'a> {
     /// The processes that ran at each mark, newest last.
     marks: VecDeque<(u64, BTreeSet<Identity>)>,
     endings: Vec<Ending>,
+    /// The command's files that haft has lent, and their bits.
+    held: (u32, Vec<OwnedFd>),
 }
 
 /// An ending that is under way.
@@ -169,14 +174,27 @@ struct Ending {
 }
 
 impl Supervisor<'_> {
-    fn serve(mut self) -> bool {
+    fn serve_to_the_end(mut self) -> bool {
+        let nothing_is_left = self.serve();
+        // They may have output that haft has not read.
+        self.give_back();
+        nothing_is_left
+    }
+
+    fn serve(&mut self) -> bool {
         while !(self.alone && self.over && self.endings.is_empty()) {
             let at_most = self.endings.iter().map(Ending::sleep).min();
-            let waited = match self.heard {
-                true => wait_for(&self.socket, self.signals, at_most),
-                false => wait_for(self.signals, self.signals, at_most).map(|(_, ended)| (false, ended)),
-            };
-            let Ok((told, ended)) = waited else { return false };
+            let mut files = vec![self.signals.as_fd()];
+            if self.heard {
+                files.push(self.socket.as_fd());
+                files.extend(self.held.1.iter().map(AsFd::as_fd));
+            }
+            let Ok(ready) = wait_for_any(&files, at_most) else { return false };
+            let is_ready = |at: usize| ready.get(at).is_some_and(|it| *it);
+            let (ended, told) = (is_ready(0), is_ready(1));
+            if ready.iter().skip(2).any(|it| *it) {
+                self.give_back();
+            }
             if ended {
                 drain(self.signals);
                 self.reap();
@@ -212,7 +230,8 @@ impl Supervisor<'_> {
     /// Carries out one order. Returns false when haft has closed its end.
     fn obey(&mut self) -> bool {
         let mut message = [0; ORDER];
-        if !matches!(wire::receive_all(&self.socket, &mut message, &mut Vec::new()), Ok(true)) {
+        let mut files = Vec::new();
+        if !matches!(wire::receive_all(&self.socket, &mut message, &mut files), Ok(true)) {
             return false;
         }
         match Order::decode(&message) {
@@ -225,9 +244,29 @@ impl Supervisor<'_> {
                 let left = listening::left(tree::below(&self.spared_by(since)));
                 self.answer(number, 0, &serde_json::to_vec(&left).unwrap_or_default());
             }
+            Some((Order::Hold { which }, _)) => {
+                self.held = (which, files);
+                self.say(Reply::Holds);
+            }
             None => return false,
         }
         true
+    }
+
+    /// Gives haft its files back.
+    fn give_back(&mut self) {
+        let (which, files) = &self.held;
+        if files.is_empty() {
+            return;
+        }
+        let borrowed: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        let sent = wire::send_all(&self.socket, &Reply::Back { which: *which }.encode(), &borrowed);
+        if matches!(sent, Err(error) if error.raw_os_error() == Some(libc::ETOOMANYREFS)) {
+            // The user has as many files under way as the kernel allows: soon there are fewer.
+            std::thread::sleep(LATER);
+            return;
+        }
+        self.held = (0, Vec::new());
     }
 
     /// Sends a signal to the command's group. Returns whether it was delivered.

@@ -63,13 +63,30 @@ pub(super) fn below(spared: &Spared) -> Vec<i32> {
     found
 }
 
+/// Returns whether there are many processes below this one. Reads no more than it takes to know.
+fn has_many(spared: &Spared) -> bool {
+    let mut found = 0;
+    let mut queue = children(own_pid());
+    while let Some(pid) = queue.pop() {
+        if spared.children.contains(&pid) {
+            continue;
+        }
+        found += 1;
+        if found >= MANY {
+            return true;
+        }
+        queue.extend(children(pid));
+    }
+    false
+}
+
 /// Stops everything below this process, so that nothing is started meanwhile, and kills it. Returns the
 /// number of processes found; call it again until that is 0. `apart`: the PID namespace belongs to one
 /// session alone.
 pub(super) fn kill_all(spared: &Spared, ended: &mut HashSet<i32>, apart: bool) -> usize {
     let mut stopped = HashSet::new();
     // A fork bomb leaves this process hardly any CPU time: each listing takes seconds until everything is stopped.
-    if apart && pids().nth(MANY).is_some() {
+    if apart && pids().nth(MANY).is_some() && has_many(spared) {
         let killed = kill_frozen(own_pid(), spared);
         ended.extend(&killed);
         return killed.len();

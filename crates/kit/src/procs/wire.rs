@@ -91,6 +91,8 @@ pub(super) enum Order {
     Mark,
     /// Report what is left of the tree, or of the part that is newer than a mark.
     Left { since: Option<u64> },
+    /// Hold the files that come along, numbered by these bits, until there is something to read from one.
+    Hold { which: u32 },
 }
 
 /// A message from a supervisor.
@@ -106,6 +108,10 @@ pub(super) enum Reply {
     Killed(i32),
     /// The result of the order of this number; `bytes` bytes follow.
     Answer { number: u32, value: u64, bytes: u64 },
+    /// It holds the files that haft sent.
+    Holds,
+    /// It gives back the files of these bits, which come along.
+    Back { which: u32 },
 }
 
 /// The reason why a program does not run.
@@ -217,6 +223,7 @@ impl Order {
             Self::End { grace_ms, spare } => (2, grace_ms, spare.unwrap_or(u64::MAX)),
             Self::Mark => (3, 0, 0),
             Self::Left { since } => (4, 0, since.unwrap_or(u64::MAX)),
+            Self::Hold { which } => (5, which.into(), 0),
         };
         packed(kind, number, first, second)
     }
@@ -228,6 +235,7 @@ impl Order {
             2 => Self::End { grace_ms: first, spare: (second != u64::MAX).then_some(second) },
             3 => Self::Mark,
             4 => Self::Left { since: (second != u64::MAX).then_some(second) },
+            5 => Self::Hold { which: first as u32 },
             _ => return None,
         };
         Some((order, number))
@@ -242,6 +250,8 @@ impl Reply {
             Self::Exited(code) => packed(3, code.cast_unsigned(), 0, 0),
             Self::Killed(signal) => packed(4, signal.cast_unsigned(), 0, 0),
             Self::Answer { number, value, bytes } => packed(5, number, value, bytes),
+            Self::Holds => packed(6, 0, 0, 0),
+            Self::Back { which } => packed(7, which, 0, 0),
         }
     }
 
@@ -253,6 +263,8 @@ impl Reply {
             3 => Self::Exited(number.cast_signed()),
             4 => Self::Killed(number.cast_signed()),
             5 => Self::Answer { number, value: first, bytes: second },
+            6 => Self::Holds,
+            7 => Self::Back { which: number },
             _ => return None,
         })
     }

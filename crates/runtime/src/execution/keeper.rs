@@ -65,7 +65,10 @@ impl Execution {
         match (process.take_listener(), &living.tracker) {
             (Some(listener), Ok(Some(tracker))) => {
                 match listener.and_then(|it| tracker.track(it, self.call.as_deref())) {
-                    Ok(tracked) => process = process.attributed_by(Arc::new(ByCall(tracked))),
+                    Ok(tracked) => {
+                        process = process.lending(Arc::new(tracked.clone()));
+                        process = process.attributed_by(Arc::new(ByCall(tracked)));
+                    }
                     Err(error) => self.not_tracked(&error.to_string()),
                 }
             }

@@ -13,6 +13,7 @@ use std::{
     },
 };
 
+use kit::procs::Lendable;
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use tokio::sync::watch;
@@ -26,7 +27,7 @@ use super::{
     log::{Level, Log},
     logs::{Call, Logs, Use},
     open_files::{OpenFiles, link_early},
-    resolve::{Looking, Roots},
+    resolve::{Looking, Roots, TreeRoot},
     system::{self, Stopped},
 };
 
@@ -56,6 +57,8 @@ struct Shared {
     coming: Mutex<Vec<Arc<Tree>>>,
     /// Calls that wait until a log is free.
     waiting: Mutex<Vec<Waiting>>,
+    /// Trees whose listener ended with their supervisor.
+    lost: Mutex<Vec<u64>>,
     /// Whether no further tree will come.
     closing: AtomicBool,
 }
@@ -63,8 +66,9 @@ struct Shared {
 /// A tree of processes that have one filter.
 struct Tree {
     number: u64,
-    listener: OwnedFd,
-    root: OnceLock<OwnedFd>,
+    /// `None` while its supervisor holds it.
+    listener: Mutex<Option<Arc<OwnedFd>>>,
+    root: TreeRoot,
     calls: Mutex<Calls>,
     /// Whether it works for several calls, one after the other.
     is_lasting: AtomicBool,
@@ -88,17 +92,18 @@ struct Calls {
 #[derive(Clone)]
 struct Waiting {
     tree: Arc<Tree>,
+    listener: Arc<OwnedFd>,
     stopped: Stopped,
 }
 
 impl Waiting {
     /// Describes the process, for a question about what it is about to do.
     fn process(&self) -> Process {
-        let (tree, stopped) = (self.tree.clone(), self.stopped);
+        let (listener, stopped) = (self.listener.clone(), self.stopped);
         let name = std::fs::read_to_string(format!("/proc/{}/comm", stopped.thread)).unwrap_or_default();
         Process {
             program: name.trim_end().to_owned(),
-            waits: Box::new(move || system::waits(tree.listener.as_fd(), &stopped)),
+            waits: Box::new(move || system::waits(listener.as_fd(), &stopped)),
         }
     }
 }
@@ -139,6 +144,7 @@ impl Tracker {
             next: AtomicU64::new(WAKE + 1),
             coming: Mutex::default(),
             waiting: Mutex::default(),
+            lost: Mutex::default(),
             closing: AtomicBool::new(false),
         });
         let thread = shared.clone();
@@ -159,19 +165,17 @@ impl Tracker {
         let calls = Mutex::new(Calls { owner, present: Vec::new(), last, between: Between::Nobody });
         let tree = Arc::new(Tree {
             number,
-            listener,
-            root: OnceLock::new(),
+            listener: Mutex::default(),
+            root: TreeRoot::default(),
             calls,
             is_lasting: AtomicBool::new(false),
             open: Mutex::default(),
             over: watch::Sender::new(false),
         });
         shared.coming.lock().push(tree.clone());
-        let added =
-            epoll::add(&shared.epoll, &tree.listener, epoll::EventData::new_u64(number), epoll::EventFlags::IN);
-        if let Err(error) = added {
+        if let Err(error) = shared.listen(&tree, listener) {
             shared.coming.lock().retain(|it| it.number != number);
-            return Err(error.into());
+            return Err(error);
         }
         Ok(Tracked { tree, shared: shared.clone() })
     }
@@ -205,6 +209,32 @@ impl Tracked {
     /// Waits until none of the processes lives any more.
     pub async fn settled(&self) {
         let _ = self.tree.over.subscribe().wait_for(|it| *it).await;
+    }
+}
+
+impl Lendable for Tracked {
+    fn file(&self) -> Option<OwnedFd> {
+        self.tree.listener.lock().as_ref()?.try_clone().ok()
+    }
+
+    fn release(&self) {
+        if let Some(listener) = self.tree.listener.lock().take() {
+            // While a copy of it is open, the kernel would go on to report what comes.
+            let _ = epoll::delete(&self.shared.epoll, &listener);
+        }
+        self.tree.root.close();
+    }
+
+    fn resume(&self, file: OwnedFd) {
+        if let Err(error) = self.shared.listen(&self.tree, file) {
+            tracing::error!("the changes of a command are not received any more: {error}");
+            self.lost();
+        }
+    }
+
+    fn lost(&self) {
+        self.shared.lost.lock().push(self.tree.number);
+        self.shared.wake();
     }
 }
 
@@ -266,6 +296,15 @@ enum Taken {
 }
 
 impl Shared {
+    /// Receives what the listener of a tree reports.
+    fn listen(&self, tree: &Tree, listener: OwnedFd) -> io::Result<()> {
+        let mut kept = tree.listener.lock();
+        let data = epoll::EventData::new_u64(tree.number);
+        epoll::add(&self.epoll, &listener, data, epoll::EventFlags::IN)?;
+        *kept = Some(Arc::new(listener));
+        Ok(())
+    }
+
     fn wake(&self) {
         // If the counter is full, the thread is about to wake.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
@@ -287,25 +326,28 @@ impl Shared {
             for (number, flags) in ready {
                 if number == WAKE {
                     let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+                    let lost = std::mem::take(&mut *self.lost.lock());
+                    lost.into_iter().filter_map(|it| trees.remove(&it)).for_each(|it| self.end(&it));
                     // Its lock ends here: what still can't go on is put back.
                     let waiting = std::mem::take(&mut *self.waiting.lock());
                     waiting.into_iter().for_each(|it| self.take_up(it));
                     continue;
                 }
                 let Some(tree) = trees.get(&number) else { continue };
+                // Its supervisor may have it by now.
+                let Some(listener) = tree.listener.lock().clone() else { continue };
                 if flags.contains(epoll::EventFlags::IN) {
-                    match system::receive(tree.listener.as_fd()) {
+                    match system::receive(listener.as_fd()) {
                         Ok(Some(stopped)) => {
-                            self.take_up(Waiting { tree: tree.clone(), stopped });
+                            self.take_up(Waiting { tree: tree.clone(), listener, stopped });
                         }
                         Ok(None) => {}
                         Err(error) => tracing::warn!("a change was not received: {error}"),
                     }
                 } else if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
-                    let _ = epoll::delete(&self.epoll, &tree.listener);
-                    tree.end();
-                    self.roots.folders.clear();
-                    self.waiting.lock().retain(|it| it.tree.number != number);
+                    let _ = epoll::delete(&self.epoll, &listener);
+                    *tree.listener.lock() = None;
+                    self.end(tree);
                     trees.remove(&number);
                 }
             }
@@ -313,6 +355,13 @@ impl Shared {
                 return;
             }
         }
+    }
+
+    /// Ends a tree: none of its processes lives any more.
+    fn end(&self, tree: &Tree) {
+        tree.end();
+        self.roots.folders.clear();
+        self.waiting.lock().retain(|it| it.tree.number != tree.number);
     }
 
     /// Records what a stopped call changes and lets it go on, or keeps it waiting.
@@ -339,8 +388,8 @@ impl Shared {
     /// Lets the process make its call, makes the call fail, or keeps it waiting.
     fn answer(&self, waiting: Waiting, taken: &Taken) {
         match taken {
-            Taken::Recorded => system::go_on(waiting.tree.listener.as_fd(), &waiting.stopped),
-            Taken::Refused => system::fail(waiting.tree.listener.as_fd(), &waiting.stopped, libc::EPERM),
+            Taken::Recorded => system::go_on(waiting.listener.as_fd(), &waiting.stopped),
+            Taken::Refused => system::fail(waiting.listener.as_fd(), &waiting.stopped, libc::EPERM),
             Taken::Busy | Taken::Held | Taken::Long => self.waiting.lock().push(waiting),
         }
     }
@@ -395,14 +444,14 @@ impl Shared {
     }
 
     fn record(self: &Arc<Self>, waiting: &Waiting, may_be_long: bool) -> Taken {
-        let Waiting { tree, stopped, .. } = waiting;
+        let Waiting { tree, listener, stopped } = waiting;
         let Some(change) = Change::of(stopped.call, stopped.arguments) else { return Taken::Recorded };
         let looking = Looking { roots: &self.roots, root: &tree.root, thread: stopped.thread };
         let subject = changes::subject(&looking, change);
         if matches!(subject, Subject::Hidden) {
             return Taken::Refused;
         }
-        if matches!(subject, Subject::Nothing) || !system::waits(tree.listener.as_fd(), stopped) {
+        if matches!(subject, Subject::Nothing) || !system::waits(listener.as_fd(), stopped) {
             return Taken::Recorded;
         }
         let Some(calls) = self.calls_of(tree, &subject) else { return Taken::Held };

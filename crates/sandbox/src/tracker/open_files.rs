@@ -7,12 +7,10 @@ use std::{
     collections::{HashMap, HashSet},
     fs, io,
     os::{
-        fd::OwnedFd,
         unix::{ffi::OsStrExt, fs::DirBuilderExt},
     },
     path::{Path, PathBuf},
     sync::{
-        OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -24,7 +22,7 @@ use super::{
     images::{self, Copied},
     log::{Early, Identity, Level, Log, Place, identity},
     logs::Call,
-    resolve::{Found, Looking, Roots},
+    resolve::{Found, Looking, Roots, TreeRoot},
 };
 
 /// The files that the processes of a tree have open for writing.
@@ -51,7 +49,7 @@ impl OpenFiles {
     }
 
     /// Copies the files that are open now, for a call that begins.
-    pub(super) fn begin(&mut self, roots: &Roots, root: &OnceLock<OwnedFd>, call: &Call) {
+    pub(super) fn begin(&mut self, roots: &Roots, root: &TreeRoot, call: &Call) {
         let files = self.files(roots, root);
         let early: Vec<Early> = files.into_iter().map(|(place, there)| self.early(place, there, call)).collect();
         if !early.is_empty() {
@@ -64,7 +62,7 @@ impl OpenFiles {
     }
 
     /// Records what a call changed that ends, of the files that were open when it began, and what is still open.
-    pub(super) fn end(&mut self, roots: &Roots, root: &OnceLock<OwnedFd>, call: &Call) -> io::Result<()> {
+    pub(super) fn end(&mut self, roots: &Roots, root: &TreeRoot, call: &Call) -> io::Result<()> {
         let early = std::mem::take(&mut *call.early.lock());
         let is_changed = |it: &Early| {
             let now = statat(&it.place.folder, &it.place.name, AtFlags::SYMLINK_NOFOLLOW);
@@ -135,7 +133,7 @@ impl OpenFiles {
     }
 
     /// Returns the files of roots that the threads have open for writing, each once.
-    fn files(&mut self, roots: &Roots, root: &OnceLock<OwnedFd>) -> Vec<(Place, Stat)> {
+    fn files(&mut self, roots: &Roots, root: &TreeRoot) -> Vec<(Place, Stat)> {
         let mut files: Vec<(Place, Stat)> = Vec::new();
         self.threads.retain(|thread| {
             // A thread that has ended has no descriptors.

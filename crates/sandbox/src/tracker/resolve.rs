@@ -13,9 +13,10 @@ use std::{
         unix::ffi::{OsStrExt, OsStringExt},
     },
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use rustix::{
     fs::{
         AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, StatVfsMountFlags, Statx, StatxAttributes,
@@ -49,6 +50,17 @@ pub(super) struct Root {
 pub(super) struct Roots {
     roots: Vec<Root>,
     pub(super) folders: Folders,
+}
+
+/// The root of a tree of processes, opened at its first look.
+#[derive(Default)]
+pub(super) struct TreeRoot(Mutex<Option<Arc<OwnedFd>>>);
+
+impl TreeRoot {
+    /// Closes it until the next look.
+    pub(super) fn close(&self) {
+        *self.0.lock() = None;
+    }
 }
 
 /// The result of a lookup.
@@ -192,7 +204,7 @@ fn same(one: &Stat, other: &Stat) -> bool {
 pub(super) struct Looking<'a> {
     pub(super) roots: &'a Roots,
     /// The root of the tree of processes, opened at its first look.
-    pub(super) root: &'a OnceLock<OwnedFd>,
+    pub(super) root: &'a TreeRoot,
     pub(super) thread: u32,
 }
 
@@ -436,14 +448,15 @@ impl Looking<'_> {
         }
     }
 
-    fn root(&self) -> Look<&OwnedFd> {
-        if let Some(root) = self.root.get() {
-            return Ok(root);
+    fn root(&self) -> Look<Arc<OwnedFd>> {
+        let mut kept = self.root.0.lock();
+        if let Some(root) = &*kept {
+            return Ok(root.clone());
         }
         let path = format!("/proc/{}/root", self.thread);
         let root = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         let root = root.map_err(of_process)?;
-        Ok(self.root.get_or_init(|| root))
+        Ok(kept.insert(Arc::new(root)).clone())
     }
 
     fn base(&self, folder: i32) -> Look<Theirs> {

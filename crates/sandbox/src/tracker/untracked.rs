@@ -8,6 +8,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use kit::procs::Lendable;
+
 use super::{Logs, Opener};
 
 /// The tracker of one sandbox: there is none on this system.
@@ -51,6 +53,24 @@ impl Tracked {
 
     /// Is never called.
     pub async fn settled(&self) {
+        match self.0 {}
+    }
+}
+
+impl Lendable for Tracked {
+    fn file(&self) -> Option<OwnedFd> {
+        match self.0 {}
+    }
+
+    fn release(&self) {
+        match self.0 {}
+    }
+
+    fn resume(&self, _: OwnedFd) {
+        match self.0 {}
+    }
+
+    fn lost(&self) {
         match self.0 {}
     }
 }

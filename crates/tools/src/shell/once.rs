@@ -34,6 +34,7 @@ impl Once {
     /// When it can't be started, and [`Kind::Cancelled`] with its output.
     pub(crate) async fn run(line: &CommandLine<'_>, at_most: Duration, cx: &Cx) -> Result<Self, Fault> {
         let process = Arc::new(line.start(cx).await?);
+        process.lend_when_quiet();
         // For tools that read it as a job.
         cx.caller().show(Live {
             output: Some(process.output().clone()),

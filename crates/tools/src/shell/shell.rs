@@ -82,6 +82,7 @@ impl Tool for Shell {
         let stdin = if self.input { Stdin::Pipe } else { Stdin::Null };
         let line = CommandLine::new(&self.command, &self.dir, stdin, Streams::Together);
         let process = Arc::new(line.start(cx).await?);
+        process.lend_when_quiet();
         let running = Running { process, began: Instant::now(), input: self.input };
         running.show(cx);
         running.run(self.wait(), cx).await

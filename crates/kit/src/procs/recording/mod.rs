@@ -17,9 +17,10 @@ use std::{
 
 use parking_lot::Mutex;
 use tokio::{io::unix::AsyncFd, sync::Notify};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use self::{newest::Newest, spill::Spill};
+use super::Lendable;
 use crate::{Fault, redact::Redact};
 
 /// The most that a pipe holds, unless a privileged process enlarges it.
@@ -36,12 +37,17 @@ pub struct Recording {
     /// Notified when there are more bytes, or when the end is known.
     changed: Notify,
     spilling: Option<Arc<dyn Spilling>>,
-    /// The pipe, as long as bytes may come.
-    source: OnceLock<Weak<AsyncFd<OwnedFd>>>,
+    /// The pipe, as long as haft reads it.
+    source: Mutex<Option<Source>>,
     /// Held while reading, so that the bytes keep their order.
     reading: Mutex<()>,
     /// A recording that gets every byte too.
     copy: OnceLock<Arc<Self>>,
+}
+
+/// A pipe that is read. Dropping it ends the task that reads.
+struct Source {
+    end: Weak<AsyncFd<OwnedFd>>,
     _wanted: DropGuard,
 }
 
@@ -119,27 +125,21 @@ enum Spilled {
 impl Recording {
     /// Creates a recording of the bytes that [`feed`](Self::feed) adds, until [`close`](Self::close).
     pub fn new(spilling: Option<Arc<dyn Spilling>>) -> Self {
-        Self::wanted(spilling, CancellationToken::new())
-    }
-
-    /// Records the output of a pipe or a terminal, until no process can write to it any more.
-    pub(super) fn reading(end: OwnedFd, spilling: Option<Arc<dyn Spilling>>) -> io::Result<Arc<Self>> {
-        let dropped = CancellationToken::new();
-        let recording = Arc::new(Self::wanted(spilling, dropped.clone()));
-        reader::read(end, &recording, dropped)?;
-        Ok(recording)
-    }
-
-    fn wanted(spilling: Option<Arc<dyn Spilling>>, dropped: CancellationToken) -> Self {
         Self {
             state: Mutex::default(),
             changed: Notify::new(),
             spilling,
-            source: OnceLock::new(),
+            source: Mutex::default(),
             reading: Mutex::default(),
             copy: OnceLock::new(),
-            _wanted: dropped.drop_guard(),
         }
+    }
+
+    /// Records the output of a pipe or a terminal, until no process can write to it any more.
+    pub(super) fn reading(end: OwnedFd, spilling: Option<Arc<dyn Spilling>>) -> io::Result<Arc<Self>> {
+        let recording = Arc::new(Self::new(spilling));
+        reader::read(end, &recording)?;
+        Ok(recording)
     }
 
     /// Adds bytes. Blocks while the file is written.
@@ -220,7 +220,7 @@ impl Recording {
     /// Reads what was written until now, without waiting: afterwards the recording has every byte that a
     /// process wrote before it reported, in some other way, that it had written them.
     pub fn catch_up(&self) {
-        let Some(end) = self.source.get().and_then(Weak::upgrade) else { return };
+        let Some(end) = self.end() else { return };
         // More than a pipe holds was not there when this began.
         let mut left = PIPE;
         while let Ok(read @ 1..) = reader::read_once(end.get_ref(), self) {
@@ -229,6 +229,11 @@ impl Recording {
                 return;
             }
         }
+    }
+
+    /// Returns the pipe, if haft reads it.
+    fn end(&self) -> Option<Arc<AsyncFd<OwnedFd>>> {
+        self.source.lock().as_ref()?.end.upgrade()
     }
 
     /// Waits until there are more than `seen` bytes, or the end. Returns false at the end.
@@ -329,6 +334,26 @@ impl Recording {
         text.push_str(&state.left_out(head.end, tail));
         text.push_str(&rest);
         Slice { text, bytes: from..end, total, handle: state.handle() }
+    }
+}
+
+impl Lendable for Arc<Recording> {
+    fn file(&self) -> Option<OwnedFd> {
+        self.end()?.get_ref().try_clone().ok()
+    }
+
+    fn release(&self) {
+        *self.source.lock() = None;
+    }
+
+    fn resume(&self, file: OwnedFd) {
+        if reader::read(file, self).is_err() {
+            self.lost();
+        }
+    }
+
+    fn lost(&self) {
+        self.close();
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use tokio::io::unix::AsyncFd;
 use tokio_util::sync::CancellationToken;
 
-use super::{super::async_pipe::awaited, Recording};
+use super::{super::async_pipe::awaited, Recording, Source};
 
 /// Bytes that are read at once.
 const READ: usize = 64 << 10;
@@ -20,23 +20,25 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reads to the end, in a task of its own, as long as the recording exists.
-pub(super) fn read(end: OwnedFd, recording: &Arc<Recording>, dropped: CancellationToken) -> io::Result<()> {
+/// Reads to the end, in a task of its own, as long as the recording exists and has this source.
+pub(super) fn read(end: OwnedFd, recording: &Arc<Recording>) -> io::Result<()> {
     let end = Arc::new(awaited(end)?);
-    let _ = recording.source.set(Arc::downgrade(&end));
-    let recording = Arc::downgrade(recording);
-    tokio::spawn(async move {
-        tokio::select! {
-            () = read_all(end, &recording) => {}
-            () = dropped.cancelled() => {}
-        }
-    });
+    let dropped = CancellationToken::new();
+    let source = Source { end: Arc::downgrade(&end), _wanted: dropped.clone().drop_guard() };
+    *recording.source.lock() = Some(source);
+    tokio::spawn(read_all(end, Arc::downgrade(recording), dropped));
     Ok(())
 }
 
-async fn read_all(end: Arc<AsyncFd<OwnedFd>>, recording: &Weak<Recording>) {
+async fn read_all(end: Arc<AsyncFd<OwnedFd>>, recording: Weak<Recording>, dropped: CancellationToken) {
     loop {
-        let Ok(mut ready) = end.readable().await else { break };
+        let readable = tokio::select! {
+            biased;
+            // The pipe is read elsewhere, or not needed any more.
+            () = dropped.cancelled() => return,
+            readable = end.readable() => readable,
+        };
+        let Ok(mut ready) = readable else { break };
         let Some(recording) = recording.upgrade() else { return };
         let read = ready.try_io(|end| read_once(end.get_ref(), &recording));
         let nothing_more = read.is_err();
