@@ -87,7 +87,8 @@ fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener, uppers: Option<
     // From here on only haft holds it.
     drop(uppers);
     let inside = Inside::prepare();
-    orders.serve(&|socket| inside.begin(socket), Some(&mut UsageWatch { usage: Usage::new(plan.limits), tell }))
+    orders
+        .serve(&|socket| inside.begin(socket), Some(&mut UsageWatch { usage: Usage::new(plan.limits), tell }))
 }
 
 fn serve(orders: Orders) -> ExitCode {

@@ -227,7 +227,8 @@ impl Usage {
         let own = i32::try_from(std::process::id()).unwrap_or(1);
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
-        let now = pids.filter(|it| *it != own && !is_supervisor(*it)).filter_map(|it| Some((it, process(it)?)));
+        let now =
+            pids.filter(|it| *it != own && !is_supervisor(*it)).filter_map(|it| Some((it, process(it)?)));
         self.known.become_those(now)
     }
 
@@ -352,7 +353,8 @@ fn process_of(number: i32) -> Option<i32> {
 fn process(pid: i32) -> Option<Process> {
     // One of these lines has at most about 400 bytes. Three system calls, as a scan reads thousands.
     let mut stat = [0; 1024];
-    let file = openat(CWD, format!("/proc/{pid}/stat"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let file =
+        openat(CWD, format!("/proc/{pid}/stat"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let read = rustix::io::read(&file, &mut stat).ok()?;
     parse(stat.get(..read)?)
 }

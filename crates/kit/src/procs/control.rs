@@ -230,7 +230,11 @@ async fn leave(shared: &Arc<Shared>, receiving: impl Future<Output = ()>) {
     }
 }
 
-async fn receive_reports(shared: &Arc<Shared>, exit: &watch::Sender<Option<Exit>>, begin: oneshot::Sender<Begun>) {
+async fn receive_reports(
+    shared: &Arc<Shared>,
+    exit: &watch::Sender<Option<Exit>>,
+    begin: oneshot::Sender<Begun>,
+) {
     let mut files = Vec::new();
     let mut supervisor = None;
     let Ok(begun) = reply_from(&shared.socket, &mut files, &mut supervisor).await else { return };

@@ -199,7 +199,8 @@ impl Serving {
     /// inspection.
     fn look(&self, watch: &mut dyn Watch) -> Duration {
         let spare = self.spare.as_ref().map(|it| it.pid);
-        let Looked { next, end } = watch.look(&|pid| self.supervisors.contains_key(&pid) || spare == Some(pid));
+        let Looked { next, end } =
+            watch.look(&|pid| self.supervisors.contains_key(&pid) || spare == Some(pid));
         for supervisor in end.iter().filter(|it| self.apart && self.supervisors.contains_key(it)) {
             let until = Instant::now() + FULL;
             // A fork that was under way shows up only now: stopped, so that it starts nothing more.
