@@ -364,7 +364,7 @@ fn parse(stat: &[u8]) -> Option<Process> {
     let end = memchr::memrchr(b')', stat)?;
     let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
     // The first field here is the third in proc(5).
-    let mut fields = rest.split_ascii_whitespace().skip(1).map(|it| it.parse::<u64>());
+    let mut fields = rest.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
     let mut skip = |number: usize| fields.nth(number)?.ok();
     let parent = i32::try_from(skip(0)?).ok()?;
     let cpu = skip(9)? + skip(0)?;

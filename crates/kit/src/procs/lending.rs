@@ -95,19 +95,19 @@ impl Lending {
         (which, copies)
     }
 
-    /// The supervisor has them.
+    /// Records that the supervisor has the files, and closes haft's own.
     pub(super) fn gone(&mut self) {
         let Place::Going(which) = self.place else { return };
         self.place = Place::There(which);
         self.those(which).for_each(|it| it.release());
     }
 
-    /// They were not sent.
+    /// Records that the files were not sent.
     pub(super) fn not_sent(&mut self) {
         self.place = Place::Here;
     }
 
-    /// The supervisor gives them back. Returns whether it had them.
+    /// Takes the files back from the supervisor. Returns whether it had them.
     pub(super) fn back(&mut self, which: u32, files: Vec<OwnedFd>) -> bool {
         let Place::There(lent) = std::mem::take(&mut self.place) else { return false };
         let mut files = files.into_iter();
@@ -121,7 +121,7 @@ impl Lending {
         true
     }
 
-    /// The supervisor has ended.
+    /// Ends the lending with the supervisor.
     pub(super) fn end(&mut self) {
         if let Place::There(which) = std::mem::take(&mut self.place) {
             self.those(which).for_each(|it| it.lost());
