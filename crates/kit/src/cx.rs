@@ -317,6 +317,12 @@ impl Cx {
     }
 }
 
+/// Runs work on a thread that may block for long, for instance for a person's answer.
+pub fn may_block_here<T>(work: impl FnOnce() -> T) -> T {
+    let _blocking = Blocking::begin();
+    work()
+}
+
 thread_local! {
     static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
 }

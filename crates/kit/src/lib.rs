@@ -47,7 +47,7 @@ pub mod text;
 pub mod tool_writes;
 pub mod tracking;
 
-pub use cx::{Cx, Services, may_block};
+pub use cx::{Cx, Services, may_block, may_block_here};
 pub use erased::{AnyTool, Prepared, Running, erase};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;

@@ -62,6 +62,15 @@ pub trait History: Send + Sync {
         Err(Fault::bug(format!("{} was to be changed where nothing keeps what it was", path.display())))
     }
 
+    /// Called before a file or a symlink is replaced with its mode, or removed: an undo needs more than its content. The change
+    /// is made only if this succeeds.
+    ///
+    /// # Errors
+    /// When the before-image can't be kept, or such changes are not expected here.
+    fn keep_node(&self, path: &Path) -> Result<(), Fault> {
+        Err(Fault::bug(format!("{} was to be changed where nothing keeps what it was", path.display())))
+    }
+
     /// Called after a change was made, from any thread. `before` is `None` if the file did not exist.
     fn landed(&self, path: &Path, before: Option<&Content>, after: After<'_>) {
         let _ = (path, before, after);

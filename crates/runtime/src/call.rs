@@ -51,7 +51,8 @@ use crate::{
     session_triggers,
 };
 pub(crate) use missing::why_missing;
-use questions::{About, Asking, denied};
+pub(crate) use questions::denied;
+use questions::{About, Asking};
 pub(crate) use review::Reviewing;
 use run::Work;
 

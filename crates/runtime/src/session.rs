@@ -94,6 +94,10 @@ impl Session {
         self.state.keep_jobs(owner);
     }
 
+    pub(crate) fn state(&self) -> &Arc<SessionState> {
+        &self.state
+    }
+
     /// Returns the name of the session.
     pub fn name(&self) -> &str {
         self.state.name()

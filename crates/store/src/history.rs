@@ -12,9 +12,10 @@ use kit::{
     services::{After, History},
     text::{Content, Digest},
 };
+use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::{Found, Hash, Store, changes::Landed, now_ms};
+use crate::{Found, Hash, Store, changes::Landed, now_ms, tracked::OwnLog};
 
 /// Records the changes of one call. The file layer of `kit` calls it before each change.
 #[derive(Clone)]
@@ -23,6 +24,8 @@ pub struct CallHistory {
     session: String,
     call: String,
     landed: Arc<Landed>,
+    /// The log of what it replaces together with its mode.
+    nodes: Arc<Mutex<Option<OwnLog>>>,
 }
 
 /// A change of a file, recorded before it was made.
@@ -51,6 +54,7 @@ impl Store {
             session: session.into(),
             call: call.into(),
             landed: Arc::default(),
+            nodes: Arc::default(),
         }
     }
 
@@ -87,6 +91,15 @@ impl History for CallHistory {
             return Ok(());
         }
         self.put(path, before, Some(after.into()), None)
+    }
+
+    fn keep_node(&self, path: &Path) -> Result<(), Fault> {
+        let mut nodes = self.nodes.lock();
+        let log = match &mut *nodes {
+            Some(log) => log,
+            none => none.insert(self.store.tracked().own_log(&self.call)?),
+        };
+        log.before_replacing(path)
     }
 
     fn landed(&self, path: &Path, before: Option<&Content>, after: After<'_>) {

@@ -103,6 +103,19 @@ struct Plan {
     done: bool,
 }
 
+/// The log of a call that replaces files itself, and not by commands.
+pub(crate) struct OwnLog {
+    tracked: Tracked,
+    recorder: log::Recorder,
+}
+
+impl OwnLog {
+    /// Records a file or a symlink that is about to be replaced or removed, or that nothing is there.
+    pub(crate) fn before_replacing(&mut self, path: &Path) -> Result<(), Fault> {
+        self.recorder.before(path, log::Keep::Link, false).map_err(|error| self.tracked.trouble(&error))
+    }
+}
+
 /// The journal's facts about a call.
 #[derive(Default)]
 struct Begun {
@@ -143,6 +156,12 @@ impl Tracked {
     /// When it can't be read.
     pub fn settled(&self, call: &str) -> Result<Option<Settled>, Fault> {
         self.read(&self.folder_of(call).join(SETTLED))
+    }
+
+    /// Opens the log of a call that replaces files itself. When the call has ended, it has to be [settled](Self::settle).
+    pub(crate) fn own_log(&self, call: &str) -> Result<OwnLog, Fault> {
+        let recorder = log::Recorder::open(&self.folder_of(call)).map_err(|error| self.trouble(&error))?;
+        Ok(OwnLog { tracked: self.clone(), recorder })
     }
 
     fn read<T: for<'de> Deserialize<'de>>(&self, path: &Path) -> Result<Option<T>, Fault> {

@@ -66,6 +66,11 @@ impl Loaded {
         self.unsaved
     }
 
+    /// Returns whether its owner may execute it.
+    pub fn is_executable_by_owner(&self) -> bool {
+        self.mode.contains(Mode::XUSR)
+    }
+
     /// Returns whether any user may execute it.
     pub fn is_executable(&self) -> bool {
         self.mode.intersects(Mode::XUSR | Mode::XGRP | Mode::XOTH)

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use super::{Before, Files, Loaded, save::still};
+use super::{Becomes, Before, Files, Loaded, Was, nodes::ReviewedNode, save::still};
 use crate::{
     Fault,
     services::{After, Proposed},
@@ -31,6 +31,15 @@ pub enum Proposal<'a> {
         /// The content that it must still have.
         before: &'a Loaded,
     },
+    /// A file or a symlink to replace, as [`Files::replace`] takes it.
+    Replace {
+        /// The file.
+        path: &'a str,
+        /// The state that it must still have.
+        was: Was<'a>,
+        /// The new state.
+        becomes: Becomes<'a>,
+    },
 }
 
 /// A change that a person approved: of this file, from this content to that one.
@@ -52,11 +61,18 @@ impl Files {
         if !self.is_reviewed() {
             return Ok(());
         }
-        let mut wanted = Vec::new();
+        let mut nodes = Vec::new();
+        for change in changes {
+            if let Proposal::Replace { path, was, becomes } = change {
+                nodes.push(self.reviewed_node(path, *was, *becomes)?);
+            }
+        }
+        let mut wanted: Vec<Wanted<'_>> = nodes.iter().map(ReviewedNode::wanted).collect();
         for change in changes {
             let (path, before, after) = match change {
                 Proposal::Save { path, before, content } => (*path, *before, Some(*content)),
                 Proposal::Remove { path, before } => (*path, Before::Was(before), None),
+                Proposal::Replace { .. } => continue,
             };
             let file = self.to_be_changed(path, before)?;
             wanted.push(Wanted {
@@ -97,7 +113,7 @@ impl Files {
     }
 
     /// Asks about the changes that are not approved yet; returns those approved now.
-    fn ask(&self, wanted: Vec<Wanted<'_>>) -> Result<Vec<Approved>, Fault> {
+    pub(super) fn ask(&self, wanted: Vec<Wanted<'_>>) -> Result<Vec<Approved>, Fault> {
         let Some(review) = &self.inner.review else { return Ok(Vec::new()) };
         let mut open = Vec::new();
         for it in wanted {
@@ -118,12 +134,12 @@ impl Files {
 }
 
 /// A change that is to be reviewed.
-struct Wanted<'a> {
-    file: PathBuf,
-    before: Option<&'a Content>,
-    after: After<'a>,
+pub(super) struct Wanted<'a> {
+    pub(super) file: PathBuf,
+    pub(super) before: Option<&'a Content>,
+    pub(super) after: After<'a>,
     /// The digest of the new content.
-    digest: Option<Digest>,
+    pub(super) digest: Option<Digest>,
 }
 
 impl Wanted<'_> {

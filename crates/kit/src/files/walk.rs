@@ -8,7 +8,10 @@ use std::{
     ffi::{OsStr, OsString},
     fs::File,
     io::Read,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::{
+        fd::OwnedFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -18,7 +21,7 @@ use std::{
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::{Condvar, Mutex};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, readlinkat, statat};
 
 use super::{
     EntryKind, Files, Identity, check_glob,
@@ -42,6 +45,29 @@ pub enum Ignored {
     Skip,
     /// Show it like anything else (but never the inside of `.git`).
     Show,
+    /// Leave out only the entries that git ignores, and repositories' own data. `.ignore` has no effect.
+    AsGit,
+}
+
+/// Ignore rules that lie outside of the folder walked: those of a person, of a repository's `.git`, of folders above. Rules
+/// in the folder come before them.
+#[derive(Default)]
+pub struct OuterRules(Vec<(PathBuf, Gitignore)>);
+
+impl OuterRules {
+    /// Parses rules, the lowest precedence first: each with the path from where it applies down to the folder walked.
+    pub fn parse<'t>(rules: impl IntoIterator<Item = (&'t str, &'t str)>) -> Self {
+        let parsed = rules.into_iter().filter_map(|(way, text)| {
+            Some((PathBuf::from(way), compile(Path::new(""), [text.as_bytes().to_vec()])?))
+        });
+        Self(parsed.collect())
+    }
+
+    fn decide(&self, path: &Path, is_folder: bool) -> bool {
+        let verdicts =
+            self.0.iter().rev().map(|(way, rules)| rules.matched(way.join(path), is_folder).map(|_| ()));
+        verdicts.into_iter().find(|it| !it.is_none()).is_some_and(|it| it.is_ignore())
+    }
 }
 
 /// The decision whether to go on.
@@ -85,6 +111,12 @@ impl Met<'_> {
         Some((file, Identity::of(&stat)))
     }
 
+    /// Returns the target of a symlink; `None` when it is none.
+    pub fn link_target(&self) -> Option<OsString> {
+        let target = readlinkat(self.dir, self.name, Vec::new()).ok()?;
+        Some(OsString::from_vec(target.into_bytes()))
+    }
+
     /// Returns its size and times; `None` when it has been deleted.
     pub fn identity(&self) -> Option<Identity> {
         statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Identity::of(&stat))
@@ -105,6 +137,21 @@ impl Files {
         check: &(dyn Fn() -> Result<(), Fault> + Sync),
         meet: &(dyn Fn(&Met<'_>) -> Go + Sync),
     ) -> Result<Walked, Fault> {
+        self.walk_within(dir, walk, &OuterRules::default(), check, meet)
+    }
+
+    /// Like [`walk`](Self::walk), with ignore rules from outside of the folder.
+    ///
+    /// # Errors
+    /// Those of [`walk`](Self::walk).
+    pub fn walk_within(
+        &self,
+        dir: &str,
+        walk: Walk,
+        outer: &OuterRules,
+        check: &(dyn Fn() -> Result<(), Fault> + Sync),
+        meet: &(dyn Fn(&Met<'_>) -> Go + Sync),
+    ) -> Result<Walked, Fault> {
         let (handle, location) = self.open_folder(dir)?;
         let above = self.rules_above(dir, &location)?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
@@ -112,6 +159,7 @@ impl Files {
             files: self,
             top: location.absolute(),
             walk,
+            outer,
             check,
             meet,
             queue: Mutex::new(Queue { waiting: Vec::new(), working: 0, fault: None }),
@@ -160,6 +208,7 @@ struct Crew<'a> {
     /// The canonical path of the folder walked.
     top: PathBuf,
     walk: Walk,
+    outer: &'a OuterRules,
     check: &'a (dyn Fn() -> Result<(), Fault> + Sync),
     meet: &'a (dyn Fn(&Met<'_>) -> Go + Sync),
     queue: Mutex<Queue>,
@@ -283,7 +332,7 @@ impl Crew<'_> {
         if skip && depth > 0 && is_cache(&handle, &names) {
             return Vec::new();
         }
-        let rules = if skip {
+        let rules = if self.walk.ignored != Ignored::Show {
             Rules::read(&handle, names.iter().map(|(name, _)| name), Prefix::Below(&path), rules)
         } else {
             None
@@ -316,7 +365,7 @@ impl Crew<'_> {
             let is_folder = kind == EntryKind::Folder;
             let at = path.join(&name);
             if (is_folder && is_never_walked(&name, skip))
-                || Rules::leave_out(rules.as_deref(), &at, is_folder)
+                || self.leaves_out(rules.as_deref(), &at, is_folder)
             {
                 continue;
             }
@@ -336,6 +385,17 @@ impl Crew<'_> {
         }
         below.reverse();
         below
+    }
+
+    fn leaves_out(&self, rules: Option<&Rules>, path: &Path, is_folder: bool) -> bool {
+        match self.walk.ignored {
+            Ignored::Show => false,
+            Ignored::Skip => Rules::leave_out(rules, path, is_folder),
+            Ignored::AsGit => {
+                let inside = Rules::decide(rules, path, is_folder, |it| it.git.as_ref(), true);
+                inside.unwrap_or_else(|| self.outer.decide(path, is_folder))
+            }
+        }
     }
 
     fn unreadable(&self) -> Vec<Work> {
@@ -414,27 +474,35 @@ impl Rules {
     }
 
     fn leave_out(rules: Option<&Self>, path: &Path, is_folder: bool) -> bool {
-        let decide = |pick: fn(&Self) -> Option<&Gitignore>, stop_at_repository: bool| {
-            let mut level = rules;
-            while let Some(rules) = level {
-                if let Some(matcher) = pick(rules) {
-                    let path =
-                        if rules.way.as_os_str().is_empty() { path.to_owned() } else { rules.way.join(path) };
-                    let verdict = matcher.matched(&path, is_folder);
-                    if !verdict.is_none() {
-                        return Some(verdict.is_ignore());
-                    }
-                }
-                if stop_at_repository && rules.repository {
-                    return None;
-                }
-                level = rules.above.as_deref();
-            }
-            None
-        };
-        decide(|rules| rules.ours.as_ref(), false)
-            .or_else(|| decide(|rules| rules.git.as_ref(), true))
+        Self::decide(rules, path, is_folder, |rules| rules.ours.as_ref(), false)
+            .or_else(|| Self::decide(rules, path, is_folder, |rules| rules.git.as_ref(), true))
             .unwrap_or(false)
+    }
+
+    /// Returns the verdict of the nearest rule of this kind, if there is one.
+    fn decide(
+        rules: Option<&Self>,
+        path: &Path,
+        is_folder: bool,
+        pick: fn(&Self) -> Option<&Gitignore>,
+        stop_at_repository: bool,
+    ) -> Option<bool> {
+        let mut level = rules;
+        while let Some(rules) = level {
+            if let Some(matcher) = pick(rules) {
+                let path =
+                    if rules.way.as_os_str().is_empty() { path.to_owned() } else { rules.way.join(path) };
+                let verdict = matcher.matched(&path, is_folder);
+                if !verdict.is_none() {
+                    return Some(verdict.is_ignore());
+                }
+            }
+            if stop_at_repository && rules.repository {
+                return None;
+            }
+            level = rules.above.as_deref();
+        }
+        None
     }
 }
 

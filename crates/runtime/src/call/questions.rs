@@ -186,7 +186,7 @@ pub(super) const UNATTENDED: &str =
     "a trigger began this turn, so nobody is asked, and its grants don't cover this";
 
 /// Returns the fault for a call that a rule forbids, with the steps that a person can take.
-pub(super) fn denied(session: &SessionState, rule: &Rule, why: &str) -> Fault {
+pub(crate) fn denied(session: &SessionState, rule: &Rule, why: &str) -> Fault {
     if session.grants().is_unattended() && !rule.is_deny() {
         let wanted: Vec<String> = rule.offers.iter().map(|it| format!("`{it}`")).collect();
         let next = match wanted.as_slice() {

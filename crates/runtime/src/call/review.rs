@@ -64,6 +64,32 @@ impl Reviewing {
         })
     }
 
+    /// Creates the review of changes that came from elsewhere; the call is in the journal already.
+    pub(crate) fn of_landing(
+        session: &Arc<SessionState>,
+        call: String,
+        this: &Arc<ThisCall>,
+        about: &str,
+        effects: Vec<String>,
+    ) -> Arc<Self> {
+        let about = about.get(..about.floor_char_boundary(ARGUMENTS));
+        Arc::new(Self {
+            session: session.clone(),
+            whose: call,
+            this: this.clone(),
+            arguments: about.unwrap_or_default().to_owned(),
+            effects,
+            own: Vec::new(),
+            begun: Mutex::new(None),
+            decisions: Mutex::default(),
+        })
+    }
+
+    /// Withdraws an open question.
+    pub(crate) fn stop(&self) {
+        self.this.stop.cancel();
+    }
+
     /// Holds the "begun" record until the person's decision is known. No change is made before the record is
     /// on disk.
     pub(super) fn hold(&self, begun: Begun) {
@@ -76,7 +102,7 @@ impl Reviewing {
     }
 
     /// Returns the decisions, one line each, for the journal.
-    pub(super) fn take_decisions(&self) -> Vec<String> {
+    pub(crate) fn take_decisions(&self) -> Vec<String> {
         std::mem::take(&mut *self.decisions.lock())
     }
 
@@ -88,7 +114,12 @@ impl Reviewing {
                 let what = format!("`{}` has a name that is not UTF-8", change.path.display());
                 return Err(Fault::denied(what));
             };
-            let location = self.session.roots().locate(path)?;
+            // The last name is not followed: where it is a symlink, the change is about the symlink itself.
+            let name = change.path.file_name();
+            let location = match (change.path.parent().and_then(std::path::Path::to_str), name) {
+                (Some(folder), Some(name)) => self.session.roots().locate(folder)?.join(name),
+                _ => self.session.roots().locate(path)?,
+            };
             let tool = self.own.iter().find(|(file, _)| file == change.path).map(|(_, tool)| tool.clone());
             wants.push(Want::Change { location, tool });
         }
