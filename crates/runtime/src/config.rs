@@ -20,6 +20,7 @@ mod tool_list;
 mod triggers;
 mod trust;
 mod undo;
+mod workers;
 
 use std::{
     io,
@@ -51,6 +52,7 @@ pub use tool_files::ToolSection;
 pub use triggers::{TRIGGERS_SESSION, TriggerSection, spec_of, spec_of_creature};
 pub use trust::{CLAUDE, CLAUDE_SETTINGS, Trust, has_hooks};
 pub use undo::{AskLimits, UndoSection};
+pub use workers::{LEASE_SECONDS, WorkersSection};
 
 /// The longest deadline, in seconds.
 const LONGEST: u64 = 3600;

@@ -350,6 +350,11 @@ impl Runtime {
         self.inner.connector.clone()
     }
 
+    /// Returns the names of the secrets in the vault that have a value.
+    pub fn secret_names(&self) -> Vec<String> {
+        self.inner.vault.values().map(|(name, _)| name).collect()
+    }
+
     /// Returns the named secrets.
     pub fn vault(&self) -> Arc<dyn Vault> {
         self.inner.vault.clone()

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     AgentSection, ChatSection, CommandRule, CommandsSection, HookSection, LONGEST, LimitsSection,
     ModelSection, Net, ProgramsSection, SearchSection, SecretSection, ServerSection, SshSection,
-    SubagentSection, ToolSection, TriggerSection, UndoSection,
+    SubagentSection, ToolSection, TriggerSection, UndoSection, WorkersSection,
     keys::{Fallback::*, declare::section, merging::*, types::named},
     tool_list,
 };
@@ -159,6 +159,15 @@ section! {
                 workspace: OwnFile,
                 merge: own_file,
             }
+            /// The engine through which work goes to other machines (`haft worker`, `haft run --on`):
+            /// "nats://HOST:PORT", "tls://HOST:PORT", or "sqlite", a database in the state folder, for workers of
+            /// this machine.
+            engine: Option<String> {
+                example: r#""nats://queue.example.org:4222""#,
+                default: Words("sqlite"),
+                workspace: OwnFile,
+                merge: own_file,
+            }
         }
         tables {
             /// The rules about commands.
@@ -199,6 +208,8 @@ section! {
             triggers: Vec<TriggerSection> as TriggerSection = append_trusted;
             /// Models under names that a person chose.
             models: BTreeMap<String, ModelSection> as ModelSection = extend_trusted;
+            /// The engine for work on other machines.
+            workers: WorkersSection as WorkersSection = own_file;
         }
     }
 }

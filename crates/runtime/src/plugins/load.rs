@@ -231,6 +231,13 @@ impl Plugins {
         if now.decided.enables { now.enabled().cloned().collect() } else { Vec::new() }
     }
 
+    /// Returns the tools of tool files by name, each with the hash of its file's content.
+    pub fn hashes(&self) -> Vec<(String, String)> {
+        let now = self.now.load();
+        let hashes = now.tools.iter().filter_map(|(name, it)| Some((name.clone(), it.file.hash?)));
+        hashes.map(|(name, hash)| (name, hash.to_hex().to_string())).collect()
+    }
+
     /// Returns the tools whose `[tool.NAME]` does not apply, one line each.
     pub fn lapsed(&self) -> Vec<String> {
         self.now.load().lapsed().map(|(_, line)| line.clone()).collect()

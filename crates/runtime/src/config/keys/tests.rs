@@ -65,6 +65,7 @@ fn every_name_that_serde_reads_is_declared_and_every_declared_key_is_read() {
         (&["trigger"], fields_of::<TriggerSection>()),
         (&["models", "local"], fields_of::<ModelSection>()),
         (&["models", "c", "dialect"], fields_of::<DialectSection>()),
+        (&["workers"], fields_of::<WorkersSection>()),
     ];
     assert_eq!(
         sections().iter().map(|it| it.path()).collect::<Vec<_>>(),
@@ -320,7 +321,7 @@ fn no_section_of_an_untrusted_workspace_counts_that_is_merged_whole() {
         let (both, ignored) = Config::default().with_workspace(theirs.clone(), false);
         assert_eq!((both, ignored.len()), (Config::default(), 1), "{}: {ignored:?}", section.header);
         let (both, ignored) = Config::default().with_workspace(theirs, true);
-        let is_own = section.header == "[chat]";
+        let is_own = matches!(section.header, "[chat]" | "[workers]");
         assert_eq!(
             (both == Config::default(), ignored.len()),
             (is_own, usize::from(is_own)),
