@@ -48,6 +48,16 @@ enum Verb {
     Send(verbs::send::Send),
     /// Run several agents that work together, and steer them
     Group(verbs::group::Group),
+    /// Take sessions that other machines send, and run them here
+    ///
+    /// Each session runs as `haft run` in a folder of its own, made from what its sender has, under this machine's own
+    /// configuration and keys; the sender's limits can only narrow them. What it changed goes back to the sender. A worker is
+    /// not given work that needs a tool file, MCP server, secret or profile that it lacks.
+    ///
+    /// Ctrl-C or SIGTERM ends it once its sessions are done; a second one ends it at once.
+    Worker(verbs::worker::Worker),
+    /// List, drain and stop workers; start a server for them
+    Workers(verbs::workers::Workers),
     /// List the models that you can use
     Models(verbs::models::Models),
     /// Call a tool and print what a model would read
@@ -188,6 +198,8 @@ impl Haft {
             Verb::Agents(verb) => verb.run(&options, place).await,
             Verb::Send(verb) => verb.run(&options, place).await,
             Verb::Group(verb) => verb.run(&options, place).await,
+            Verb::Worker(verb) => verb.run(&options, place).await,
+            Verb::Workers(verb) => verb.run(place).await,
             Verb::Models(verb) => verb.run(&options, place).await,
             Verb::Call(verb) => verb.run(&options, place).await,
             Verb::Tools(verb) => verb.run(&options, place).await,

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use clap::{Command, builder::StyledStr};
 
 /// The commands as `haft --help` groups them.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Agent",
         &[
@@ -16,6 +16,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "prompt",
         ],
     ),
+    ("Other machines", &["worker", "workers"]),
     ("Tools", &["tools", "call", "manual", "new-tool", "reload-tools"]),
     ("MCP", &["mcp"]),
     ("Safety", &["log", "undo", "prune", "grants", "hooks", "trust"]),
@@ -38,7 +39,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "haft run \"fix the failing test\"",
             "cat error.log | haft run \"explain this\"",
             "haft run --plan \"how would you add a cache?\"",
-            "haft run --resume \"now write a test for it\"",
+            "haft run --on gpu \"find out why training is slow\"",
         ],
     ),
     (
@@ -139,6 +140,19 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "haft acp install neovim                # print the lines to add",
         ],
     ),
+    (
+        "worker",
+        &[
+            "haft worker",
+            "haft worker --engine nats://10.0.0.5:4222 --labels gpu --slots 4",
+            "haft worker --approve auto --max-steps 50",
+        ],
+    ),
+    ("workers", &["haft workers", "haft workers --json", "haft workers drain all"]),
+    ("workers list", &["haft workers list", "haft workers list --engine nats://10.0.0.5:4222"]),
+    ("workers drain", &["haft workers drain box-1a2b3c", "haft workers drain all"]),
+    ("workers stop", &["haft workers stop box-1a2b3c", "haft workers stop all"]),
+    ("workers up", &["haft workers up", "haft workers up --stop"]),
     ("models", &["haft models", "haft models anthropic", "haft models --known"]),
     (
         "call",

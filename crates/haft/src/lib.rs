@@ -44,6 +44,7 @@ mod nav_config;
 mod network_config;
 mod options;
 pub mod print;
+mod remote;
 mod session_service;
 mod session_state;
 mod slash;

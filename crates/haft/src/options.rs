@@ -61,6 +61,9 @@ pub struct Options {
     /// MCP servers beside those of the configuration: those that an editor names for a session.
     #[arg(skip)]
     pub servers: Vec<Server>,
+    /// Limits of a sender on another machine: they only narrow.
+    #[arg(skip)]
+    pub narrowed_by: Option<Arc<Config>>,
     /// The configuration of the workspace as another process has read it, in place of that in its files.
     #[arg(skip)]
     pub frozen: Option<Arc<FrozenFolder>>,
@@ -137,6 +140,7 @@ impl Options {
             accept_weaker,
             toolset,
             servers: _,
+            narrowed_by: _,
             frozen: _,
         } = self;
         Ok(Config {

@@ -39,3 +39,4 @@ mod toolsets;
 mod tracking;
 mod triggers;
 mod web;
+mod workers;

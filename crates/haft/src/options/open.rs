@@ -238,6 +238,11 @@ impl Options {
             None => config.with_command_line(typed),
             Some(_) => over_narrowest(config, typed),
         };
+        let config = match &self.narrowed_by {
+            // What the other side's limits would allow does not count, like that of a workspace without trust.
+            Some(limits) => config.with_workspace((**limits).clone(), false).0,
+            None => config,
+        };
         Ok(InEffect { config, aside, broken })
     }
 
@@ -252,6 +257,14 @@ impl Options {
         let (config, _) =
             own.with_workspace(Config::read_workspace(self.config_folder(&workspace))?, trusted);
         Ok(config.with_command_line(self.typed()?))
+    }
+
+    /// Reads the person's own file alone.
+    ///
+    /// # Errors
+    /// When it is not what it should be.
+    pub(crate) fn own_config(place: &Place) -> Result<Config, Fault> {
+        Config::read(&place.config.join(FILE))
     }
 
     /// Returns the configuration of agents and their models, without a runtime; and a line for each key that is not

@@ -33,6 +33,8 @@ pub mod tools;
 pub mod triggers;
 pub mod trust;
 pub mod undo;
+pub mod worker;
+pub mod workers;
 
 use std::time::Duration;
 

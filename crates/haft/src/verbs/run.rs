@@ -4,11 +4,13 @@
 //! calls to standard error, or both as lines of JSON.
 
 mod json;
+mod on;
 mod others;
 mod output;
 mod screen;
 mod stdin;
 mod task;
+mod tasks;
 mod wait;
 mod watch;
 
@@ -28,6 +30,7 @@ use crate::{
     agent_factory::{AgentFactory, AgentOptions},
     ask::{approver, somebody},
     print,
+    remote::OfWorker,
     session_service::{self, Agents, Person, Running as Shared, Service, View, report::bill},
     terminal::{
         input::restore,
@@ -37,6 +40,7 @@ use crate::{
     },
     workspace_check::{self, Asking},
 };
+use on::On;
 use others::Others;
 use output::Done;
 use task::{Found, Task};
@@ -68,6 +72,10 @@ pub struct Run {
     output_schema: Option<PathBuf>,
     #[command(flatten)]
     strict: Strict,
+    #[command(flatten)]
+    remote: On,
+    #[command(flatten)]
+    of_worker: OfWorker,
 }
 
 /// The inputs of a run.
@@ -90,7 +98,16 @@ impl Run {
     /// When no agent can be created, or its model does not answer.
     pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let json = self.json;
-        let done = self.work(options, place).await;
+        if self.remote.is_alone() {
+            return Err(Fault::bad_args("`--engine` has no effect without `--on` or `--tasks`"));
+        }
+        let narrowed = self.of_worker.narrow(options)?;
+        let options = narrowed.as_ref().unwrap_or(options);
+        let done = if self.remote.is_asked() {
+            self.elsewhere(options, place).await
+        } else {
+            self.work(options, place).await
+        };
         if json && let Err(fault) = &done {
             print::json(&json!({"event": "ended", "ended": "error", "error": error(fault)}));
         }
@@ -98,7 +115,7 @@ impl Run {
     }
 
     async fn work(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let Self { agent, task, images, resume, no_wait, wait, json, output_schema, strict } = self;
+        let Self { agent, task, images, resume, no_wait, wait, json, output_schema, strict, .. } = self;
         let schema = output_schema.as_deref().map(output::read).transpose()?;
         workspace_check::check(options, place, Asking::Possible)?;
         let at_terminal = !json && schema.is_none() && screen::is_possible(place);

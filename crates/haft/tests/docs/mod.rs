@@ -48,6 +48,7 @@ pages! {
     writing_tools: "docs/writing-tools.md" [Python],
     hooks: "docs/hooks.md",
     groups: "docs/groups.md",
+    many_machines: "docs/many-machines.md",
     profiles: "docs/profiles.md",
     agents_messages: "docs/messages.md",
     mcp_servers: "docs/mcp-servers.md",

@@ -1,0 +1,107 @@
+//! Work on other machines: sends tasks to workers through an engine, runs them there, and brings back what they changed.
+//!
+//! The engine keeps the records ([`engine::Engine`]); a workspace travels by content (`workspace.rs`). A worker runs a
+//! session as `haft run` in a folder of its own, under its own configuration, which the sender's limits can only narrow.
+
+mod child;
+mod folders;
+mod needs;
+mod sender;
+mod session;
+mod task;
+mod worker;
+mod workspace;
+
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+
+use engine::Engine;
+use kit::{Fault, Kind};
+use runtime::config::parse_path;
+
+pub(crate) use child::OfWorker;
+pub(crate) use needs::{has, needs};
+pub(crate) use sender::{Followed, Sender};
+pub(crate) use session::SessionResult;
+pub(crate) use task::{Task, limits};
+pub(crate) use worker::{Offers, Worker};
+pub(crate) use workspace::{Landed, Travel};
+
+use crate::{Options, Place};
+
+/// The engine where none is named.
+const SQLITE: &str = "sqlite";
+
+/// The label that every worker has.
+pub(crate) const ANY: &str = "any";
+
+/// The longest label, in bytes.
+const LABEL: usize = 60;
+
+/// Opens the engine of this address, else that of the configuration, else the one in the state folder.
+///
+/// # Errors
+/// When there is no such engine, or it can't be reached.
+pub(crate) async fn open(address: Option<&str>, place: &Place) -> Result<Arc<dyn Engine>, Fault> {
+    let config = Options::own_config(place)?;
+    let address = address.or(config.engine.as_deref()).unwrap_or(SQLITE);
+    let (home, workers) = (place.home(), config.workers);
+    let path = |it: Option<PathBuf>| it.map(|it| parse_path(&it, &home));
+    let options = engine::Options {
+        lease: workers.lease_seconds.map_or(engine::LEASE, Duration::from_secs),
+        nkey: path(workers.nkey),
+        ca: path(workers.ca),
+        replicas: workers.replicas.map_or(1, |it| usize::try_from(it).unwrap_or(1)),
+    };
+    engine::open(address, &place.state, options).await.map_err(fault)
+}
+
+/// Parses labels: `gpu,linux`. `any` alone is every worker.
+///
+/// # Errors
+/// When a label is empty, too long, or has other characters than letters, digits, `-`, `_`, `.` and `:`.
+pub(crate) fn labels(text: &str) -> Result<BTreeSet<String>, String> {
+    let good = |it: char| it.is_ascii_alphanumeric() || "-_.:".contains(it);
+    let mut labels = BTreeSet::new();
+    for label in text.split(',').map(str::trim) {
+        if label.is_empty() || label.len() > LABEL || !label.chars().all(good) {
+            return Err(format!(
+                "`{label}` is not a label: 1 to {LABEL} letters, digits, `-`, `_`, `.` or `:`; a comma between two"
+            ));
+        }
+        labels.insert(label.to_owned());
+    }
+    Ok(labels)
+}
+
+/// Returns labels as a person types them.
+pub(crate) fn shown(labels: &BTreeSet<String>) -> String {
+    if labels.is_empty() { ANY.to_owned() } else { labels.iter().cloned().collect::<Vec<_>>().join(",") }
+}
+
+/// Returns an error of the engine as a fault.
+#[expect(clippy::needless_pass_by_value, reason = "an argument of `map_err`")]
+pub(crate) fn fault(error: engine::Error) -> Fault {
+    use engine::Error;
+    let what = error.to_string();
+    match error {
+        Error::Unreachable(_) => Fault::new(Kind::Unavailable, what)
+            .next("`haft config engine` shows which engine is used; `haft workers` asks it who is there."),
+        Error::Refused(_) => Fault::bad_args(what),
+        Error::Unknown(_) => Fault::not_found(what),
+        Error::Lost { .. } | Error::Damaged(_) => Fault::new(Kind::Failed, what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_separated_by_commas_and_checked() {
+        let labels = |text| labels(text).map(|it| shown(&it));
+        assert_eq!(labels("linux, gpu,gpu").as_deref(), Ok("gpu,linux"));
+        for wrong in ["", "a,,b", "a b", "a/b", &"x".repeat(61)] {
+            assert!(labels(wrong).is_err(), "{wrong}");
+        }
+    }
+}
