@@ -30,7 +30,8 @@ pub use work::{
     Control, Event, Grain, Lease, Listed, Need, Outcome, Source, State, Status, Stop, Update, Work, Worker,
 };
 
-/// Opens the engine of a URL: `sqlite` (in `state/engine/`), or `nats://host:port` (`tls://host:port`).
+/// Opens the engine of a URL: `sqlite` (in `state/engine/`), or `nats://host:port` (`tls://host:port`); a comma between the
+/// servers of a cluster.
 pub async fn open(url: &str, state: &Path, options: Options) -> Result<Arc<dyn Engine>> {
     match url {
         "" | "sqlite" => sqlite::open(&state.join("engine"), &options).await,

@@ -16,7 +16,7 @@ pub mod server;
 use std::{collections::HashSet, path::Path, sync::Arc, time::Duration};
 
 use async_nats::{
-    Client, ConnectOptions, HeaderMap,
+    Client, ConnectOptions, Event as OfClient, HeaderMap, ServerAddr,
     jetstream::{
         self, Context, Message,
         consumer::{DeliverPolicy, push},
@@ -91,17 +91,28 @@ async fn connect(url: &str, options: &Options) -> Result<Client> {
         .ping_interval(Duration::from_secs(10))
         .reconnect_delay_callback(|attempts| {
             Duration::from_millis(50).saturating_mul(attempts.min(20) as u32)
+        })
+        .event_callback(async |event| match event {
+            // The server does not answer a request that it refuses.
+            OfClient::ServerError(error) => tracing::warn!(%error, "the NATS server refused a request"),
+            other => tracing::debug!(%other, "NATS"),
         });
     if let Some(path) = &options.nkey {
         let seed = tokio::fs::read_to_string(path).await.map_err(|it| {
             Error::Refused(format!("{}: {it}; it must be the file with the seed of an nkey", path.display()))
         })?;
-        connect = connect.nkey(seed.trim().to_owned());
+        let pair = nkeys::KeyPair::from_seed(seed.trim()).map_err(|it| {
+            Error::Refused(format!("{}: {it}; it must be the file with the seed of an nkey", path.display()))
+        })?;
+        connect = connect.nkey(seed.trim().to_owned()).custom_inbox_prefix(server::inbox(&pair.public_key()));
     }
     if let Some(path) = &options.ca {
         connect = connect.add_root_certificates(path.clone()).require_tls(true);
     }
-    let client = connect.connect(url).await.map_err(|it| {
+    let servers: std::result::Result<Vec<ServerAddr>, _> =
+        url.split(',').map(|it| it.trim().parse()).collect();
+    let servers = servers.map_err(|it| Error::Refused(format!("{url}: {it}; give \"nats://HOST:PORT\"")))?;
+    let client = connect.connect(servers).await.map_err(|it| {
         unreachable(format!("{url}: {it}; is a nats-server running there? `haft workers up` starts one"))
     })?;
     let (major, minor, patch) = OLDEST;

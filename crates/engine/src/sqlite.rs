@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::{
     BlobId, Control, Engine, Error, Event, Options, Result, Source, Work, Worker,
-    files::{Files, blocking},
+    files::{Files, blocking, of_file},
     leases::Leases,
     record::Record,
     storage::{Followed, Row, Storage},
@@ -46,7 +46,8 @@ impl Sqlite {
             let path = folder.join("engine.db");
             let connection = connect(&path)?;
             rows::create(&connection).map_err(|it| of_sqlite(&path, &it))?;
-            let changes = Changes::new(connect(&path)?);
+            let bell = folder.join("engine.bell");
+            let changes = Changes::new(connect(&path)?, &bell).map_err(|it| of_file(&bell, &it))?;
             Ok(Self { connection: Arc::new(Mutex::new(connection)), changes, files })
         })
         .await

@@ -18,6 +18,8 @@ mod takeover;
 mod zombie;
 
 #[cfg(feature = "nats")]
+mod nodes;
+#[cfg(feature = "nats")]
 mod servers;
 
 use std::{
@@ -104,7 +106,7 @@ fn done(text: &str) -> Outcome {
     Outcome::Done { result: json!(text), patch: None }
 }
 
-async fn claim(engine: &impl Engine, worker: &Worker) -> (Work, Lease) {
+async fn claim(engine: &(impl Engine + ?Sized), worker: &Worker) -> (Work, Lease) {
     let claimed = tokio::time::timeout(Duration::from_secs(20), engine.claim(worker)).await;
     claimed.expect("a claim within 20 s").unwrap().expect("work, not a request to drain")
 }

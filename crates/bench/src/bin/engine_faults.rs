@@ -1,8 +1,10 @@
 //! Work on engines under faults: no effect happens twice, no result is lost, and each call has an answer.
 //!
-//! `cargo run --release -p bench --bin engine_faults [-- --engine sqlite|nats] [--faults N] [--seed N] [--sample]`; by default
-//! 5,000 faults of each engine: `kill -9` of workers, senders and the server, and stops of each that last longer than the
-//! lease, which is 1 s. `--sample` is less than two minutes. The server is a nats-server on PATH, or one that `uv` installs.
+//! `cargo run --release -p bench --bin engine_faults [-- --engine sqlite|nats|cluster] [--faults N] [--seed N] [--sample]`; by default
+//! 5,000 faults of each engine: `kill -9` of workers, senders and servers, stops of each that last longer than the lease,
+//! which is 1 s, and, as root on Linux: partitions by network namespaces, wall clocks moved by libfaketime, a full disk (a small
+//! tmpfs below the engine), and a slow fsync (strace's inject). `cluster` is three servers, one of which fails at a time.
+//! `--sample` is less than two minutes. The server is a nats-server on PATH, or one that `uv` installs.
 
 use std::{
     io::{self, Write as _},
@@ -62,6 +64,9 @@ fn main() -> Result<(), Trouble> {
             writeln!(out, "{other}")?;
         }
         bad |= it.is_bad();
+        if !it.missing.is_empty() {
+            writeln!(out, "not possible on this machine: {}", it.missing.join(", "))?;
+        }
         kinds.push((place, it.faults));
     }
     for (place, faults) in kinds {
@@ -86,7 +91,12 @@ fn arguments(words: &[String]) -> Result<Arguments, Trouble> {
                 places = match value()?.as_str() {
                     "sqlite" => vec![Place::Sqlite],
                     "nats" => vec![Place::Nats],
-                    other => return Err(format!("{other:?} is not an engine: give sqlite or nats").into()),
+                    "cluster" => vec![Place::Cluster],
+                    other => {
+                        return Err(
+                            format!("{other:?} is not an engine: give sqlite, nats or cluster").into()
+                        );
+                    }
                 }
             }
             other => return Err(format!("{other:?} is not an option of engine_faults").into()),

@@ -27,6 +27,8 @@ pub struct Counts {
     pub contradictions: usize,
     /// Answers of other kinds.
     pub others: Vec<String>,
+    /// The kinds of faults that this machine does not allow.
+    pub missing: Vec<&'static str>,
 }
 
 impl Counts {

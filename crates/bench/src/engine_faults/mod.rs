@@ -1,4 +1,5 @@
-//! Work on engines under faults: workers, senders and the server are killed and stopped at random times.
+//! Work on engines under faults: workers, senders and servers are killed and stopped at random times, workers are cut off, wall
+//! clocks jump, the disk is full or slow.
 //!
 //! The oracle is outside of haft: each piece of work appends a line to a file, each worker a line for each result that was
 //! accepted, each sender a line for each answer. Afterwards the files are compared.
@@ -6,6 +7,8 @@
 mod check;
 mod run;
 mod sender;
+mod servers;
+mod surroundings;
 mod worker;
 
 use std::{
@@ -83,7 +86,8 @@ fn lines(path: &Path) -> io::Result<Vec<(String, String)>> {
 
 fn options(nkey: &str) -> Options {
     let nkey = Some(PathBuf::from(nkey)).filter(|it| !it.as_os_str().is_empty());
-    Options { lease: LEASE, nkey, ..Options::default() }
+    let replicas = std::env::var("HAFT_FAULTS_REPLICAS").ok().and_then(|it| it.parse().ok()).unwrap_or(1);
+    Options { lease: LEASE, nkey, replicas, ..Options::default() }
 }
 
 /// Opens the engine, however long its server is away.

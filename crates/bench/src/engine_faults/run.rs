@@ -4,21 +4,27 @@ use std::{
     collections::BTreeMap,
     fs,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     thread::sleep,
     time::{Duration, Instant},
 };
 
-use engine::nats::server::{self, Server};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::runtime::Runtime;
 
-use super::{Counts, Files, LEASE, Trouble, check::check};
+use super::{Counts, Files, Trouble, check::check, servers::Servers, surroundings::Surroundings};
 
 const WORKERS: usize = 4;
 const SENDERS: usize = 2;
 
 /// How long all that was offered may take to be answered after the last fault.
 const DRAIN: Duration = Duration::from_secs(120);
+
+/// How long a fault lasts that is not a kill: longer than the lease.
+const LASTS: Duration = Duration::from_millis(1500);
+
+/// How far wall clocks are moved, in seconds at most.
+const JUMP: u64 = 2 * 24 * 60 * 60;
 
 /// The engine of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +33,8 @@ pub enum Place {
     Sqlite,
     /// NATS, with a server of the run's own.
     Nats,
+    /// NATS, with a cluster of three servers that keep each record three times.
+    Cluster,
 }
 
 /// The size of a run.
@@ -38,21 +46,69 @@ pub struct Load {
     pub seed: u64,
 }
 
+/// The kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    KillWorker,
+    KillSender,
+    StopWorker,
+    StopSender,
+    KillServer,
+    StopServer,
+    Partition,
+    Clock,
+    FullDisk,
+    SlowFsync,
+}
+
+impl Fault {
+    fn name(self) -> &'static str {
+        match self {
+            Self::KillWorker => "kill -9 of a worker",
+            Self::KillSender => "kill -9 of a sender",
+            Self::StopWorker => "stop of a worker",
+            Self::StopSender => "stop of a sender",
+            Self::KillServer => "kill -9 of a server",
+            Self::StopServer => "stop of a server",
+            Self::Partition => "partition of a worker",
+            Self::Clock => "wall clock of a process moved",
+            Self::FullDisk => "full disk below the engine",
+            Self::SlowFsync => "slow fsync",
+        }
+    }
+}
+
 /// A process that is started again when it is gone.
 struct Process {
     child: Child,
     role: &'static str,
     number: usize,
-    /// When it goes on, if it is stopped.
-    stopped: Option<Instant>,
+}
+
+/// A fault that lasts.
+struct Lasting {
+    until: Instant,
+    what: What,
+}
+
+enum What {
+    Process(usize),
+    Server(usize),
+    Link(usize),
+    Disk,
+    /// strace.
+    Tracer(Child),
 }
 
 struct Run<'a> {
     folder: &'a Path,
-    server: Option<Server>,
-    server_stopped: Option<Instant>,
+    place: Place,
+    surroundings: Surroundings,
+    servers: Servers,
     processes: Vec<Process>,
+    lasting: Vec<Lasting>,
     random: u64,
+    runtime: &'a Runtime,
 }
 
 /// Does a run in an empty folder, and compares its files.
@@ -60,28 +116,41 @@ struct Run<'a> {
 /// # Errors
 /// When a process cannot be started, or the files cannot be read.
 pub fn run(folder: &Path, place: Place, load: Load) -> Result<Counts, Trouble> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let server = match place {
-        Place::Sqlite => None,
-        Place::Nats => Some(runtime.block_on(server::start(folder))?),
-    };
-    let mut run = Run { folder, server, server_stopped: None, processes: Vec::new(), random: load.seed | 1 };
+    let runtime = Runtime::new()?;
+    let networks = if place == Place::Nats { WORKERS } else { 0 };
+    let surroundings = Surroundings::new(folder, networks)?;
+    let servers = Servers::start(folder, place, &runtime)?;
+    if let Some(port) = servers.port() {
+        surroundings.forward(port)?;
+    }
+    let (processes, lasting) = (Vec::new(), Vec::new());
+    let random = load.seed | 1;
+    let mut run = Run { folder, place, surroundings, servers, processes, lasting, random, runtime: &runtime };
     for (role, most) in [("worker", WORKERS), ("sender", SENDERS)] {
         for number in 0..most {
             let child = run.start(role, number)?;
-            run.processes.push(Process { child, role, number, stopped: None });
+            run.processes.push(Process { child, role, number });
         }
     }
-    let mut faults = BTreeMap::new();
-    for _ in 0..load.faults {
+    let kinds = run.kinds();
+    let mut faults: BTreeMap<Fault, u64> = BTreeMap::new();
+    let mut made = 0;
+    while made < load.faults {
         sleep(Duration::from_millis(40 + run.below(160)));
-        run.tend(&runtime)?;
-        *faults.entry(run.fault(&runtime)?).or_default() += 1;
+        run.tend(false)?;
+        let kind = kinds.get(usize::try_from(run.below(kinds.len() as u64))?).copied();
+        let kind = kind.unwrap_or(Fault::KillWorker);
+        if run.fault(kind)? {
+            *faults.entry(kind).or_default() += 1;
+            made += 1;
+        }
     }
-    let answered = run.drain(&runtime);
-    run.end(&runtime);
+    let answered = run.drain();
+    run.end();
+    let missing = run.surroundings.missing(place != Place::Sqlite);
     answered?;
-    check(&Files::of(folder), faults)
+    let faults = faults.into_iter().map(|(kind, count)| (kind.name(), count)).collect();
+    check(&Files::of(folder), faults).map(|it| Counts { missing, ..it })
 }
 
 impl Run<'_> {
@@ -93,44 +162,99 @@ impl Run<'_> {
         self.random % most
     }
 
-    fn start(&self, role: &str, number: usize) -> Result<Child, Trouble> {
-        let (url, nkey) = match &self.server {
-            None => ("sqlite", Path::new("")),
-            Some(it) if role == "worker" => (it.url.as_str(), it.worker_nkey.as_path()),
-            Some(it) => (it.url.as_str(), it.sender_nkey.as_path()),
-        };
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg(role).arg(self.folder).arg(url).arg(nkey).arg(format!("{role}{number}"));
+    /// Returns the kinds of faults of this run, each as often as it is chosen of all.
+    fn kinds(&self) -> Vec<Fault> {
+        let (here, servers) = (&self.surroundings, self.servers.count() > 0);
+        let all = [
+            (Fault::KillWorker, 6, true),
+            (Fault::KillSender, 3, true),
+            (Fault::StopWorker, 3, true),
+            (Fault::StopSender, 2, true),
+            (Fault::KillServer, 2, servers),
+            (Fault::StopServer, 2, servers),
+            (Fault::Partition, 2, here.has_networks()),
+            (Fault::Clock, 2, here.has_clocks()),
+            (Fault::FullDisk, 1, here.has_disk() && self.place != Place::Cluster),
+            (Fault::SlowFsync, 2, here.has_strace()),
+        ];
+        let possible = all.into_iter().filter(|it| it.2);
+        possible.flat_map(|(kind, weight, _)| std::iter::repeat_n(kind, weight)).collect()
+    }
+
+    fn start(&self, role: &'static str, number: usize) -> Result<Child, Trouble> {
+        let (url, worker, sender) = self.servers.address();
+        let name = format!("{role}{number}");
+        let network = (role == "worker").then_some(number);
+        let (mut command, url) = self.surroundings.command(network, &name, &url)?;
+        let nkey = if role == "worker" { worker } else { sender };
+        let replicas = if self.place == Place::Cluster { "3" } else { "1" };
+        command.arg(role).arg(self.folder).arg(url).arg(nkey).arg(name).env("HAFT_FAULTS_REPLICAS", replicas);
         Ok(command.stdin(Stdio::null()).spawn()?)
     }
 
-    /// Makes one fault, and returns its kind.
-    fn fault(&mut self, runtime: &tokio::runtime::Runtime) -> Result<&'static str, Trouble> {
-        let kind = self.below(20);
+    /// Makes one fault. Returns whether it was possible now.
+    fn fault(&mut self, kind: Fault) -> Result<bool, Trouble> {
         let worker = usize::try_from(self.below(WORKERS as u64))?;
         let sender = WORKERS + usize::try_from(self.below(SENDERS as u64))?;
+        let server = usize::try_from(self.below(self.servers.count().max(1)))?;
         match kind {
-            0..=8 => self.kill(worker).map(|()| "kill -9 of a worker"),
-            9..=12 => self.kill(sender).map(|()| "kill -9 of a sender"),
-            13..=15 => self.stop(worker).map(|()| "stop of a worker"),
-            16 => self.stop(sender).map(|()| "stop of a sender"),
-            17..=18 if self.server.is_some() && self.server_stopped.is_none() => {
-                self.signal_server(Signal::KILL)?;
-                self.server = Some(runtime.block_on(restarted(self.folder))?);
-                Ok("kill -9 of the server")
+            Fault::KillWorker => self.kill(worker)?,
+            Fault::KillSender => self.kill(sender)?,
+            Fault::StopWorker => return self.stop(worker),
+            Fault::StopSender => return self.stop(sender),
+            Fault::Clock => {
+                let at = if self.below(3) == 0 { sender } else { worker };
+                let process = self.processes.get(at).ok_or("no such process")?;
+                let name = format!("{}{}", process.role, process.number);
+                let seconds = i64::try_from(self.below(2 * JUMP))? - i64::try_from(JUMP)?;
+                self.surroundings.move_clock(&name, seconds)?;
             }
-            19 if self.server.is_some() && self.server_stopped.is_none() => {
-                self.signal_server(Signal::STOP)?;
-                self.server_stopped = Some(Instant::now() + LEASE * 3 / 2);
-                Ok("stop of the server")
+            Fault::KillServer | Fault::StopServer if self.server_fails() => return Ok(false),
+            Fault::KillServer => self.servers.restart(server, self.folder, self.runtime)?,
+            Fault::StopServer => {
+                self.servers.signal(server, Signal::STOP)?;
+                self.lasts(What::Server(server));
             }
-            _ => self.kill(worker).map(|()| "kill -9 of a worker"),
+            Fault::Partition => {
+                if self.lasting.iter().any(|it| matches!(it.what, What::Link(at) if at == worker)) {
+                    return Ok(false);
+                }
+                self.surroundings.link(worker, false);
+                self.lasts(What::Link(worker));
+            }
+            Fault::FullDisk => {
+                if self.server_fails() {
+                    return Ok(false);
+                }
+                self.surroundings.fill(true)?;
+                self.lasts(What::Disk);
+            }
+            Fault::SlowFsync => {
+                if self.server_fails() || self.lasting.iter().any(|it| matches!(it.what, What::Tracer(_))) {
+                    return Ok(false);
+                }
+                let pid = match self.servers.pid(server) {
+                    Some(pid) => pid,
+                    None => self.processes.get(worker).ok_or("no such process")?.child.id(),
+                };
+                let tracer = Surroundings::slow_fsync(pid)?;
+                self.lasts(What::Tracer(tracer));
+            }
         }
+        Ok(true)
     }
 
-    fn signal_server(&self, signal: Signal) -> Result<(), Trouble> {
-        let id = self.server.as_ref().ok_or("there is no server")?.pid;
-        Ok(kill_process(Pid::from_raw(i32::try_from(id)?).ok_or("no process id")?, signal)?)
+    /// Returns whether a server fails already: a cluster of three bears one, and a fault of one server hides another.
+    fn server_fails(&self) -> bool {
+        self.lasting.iter().any(|it| match it.what {
+            What::Server(_) | What::Disk => true,
+            What::Tracer(_) => self.servers.count() > 0,
+            What::Process(_) | What::Link(_) => false,
+        })
+    }
+
+    fn lasts(&mut self, what: What) {
+        self.lasting.push(Lasting { until: Instant::now() + LASTS, what });
     }
 
     fn kill(&mut self, at: usize) -> Result<(), Trouble> {
@@ -138,44 +262,64 @@ impl Run<'_> {
         process.child.kill()?;
         process.child.wait()?;
         let (role, number) = (process.role, process.number);
+        self.lasting.retain(|it| !matches!(it.what, What::Process(other) if other == at));
         let child = self.start(role, number)?;
         if let Some(process) = self.processes.get_mut(at) {
-            (process.child, process.stopped) = (child, None);
+            process.child = child;
         }
         Ok(())
     }
 
     /// Stops a process for longer than its lease: a zombie, when it goes on.
-    fn stop(&mut self, at: usize) -> Result<(), Trouble> {
-        let process = self.processes.get_mut(at).ok_or("no such process")?;
-        if process.stopped.is_none() {
-            kill_process(Pid::from_child(&process.child), Signal::STOP)?;
-            process.stopped = Some(Instant::now() + LEASE * 3 / 2);
+    fn stop(&mut self, at: usize) -> Result<bool, Trouble> {
+        if self.lasting.iter().any(|it| matches!(it.what, What::Process(other) if other == at)) {
+            return Ok(false);
         }
-        Ok(())
+        let process = self.processes.get(at).ok_or("no such process")?;
+        kill_process(Pid::from_child(&process.child), Signal::STOP)?;
+        self.lasts(What::Process(at));
+        Ok(true)
     }
 
-    /// Lets stopped processes go on, and starts again what has ended.
-    fn tend(&mut self, _: &tokio::runtime::Runtime) -> Result<(), Trouble> {
-        let due = |it: Option<Instant>| it.is_some_and(|it| it <= Instant::now());
-        if due(self.server_stopped) {
-            self.signal_server(Signal::CONT)?;
-            self.server_stopped = None;
-        }
-        for process in self.processes.iter_mut().filter(|it| due(it.stopped)) {
-            kill_process(Pid::from_child(&process.child), Signal::CONT)?;
-            process.stopped = None;
+    /// Ends the faults that have lasted long enough, or all; starts again what has ended by itself.
+    fn tend(&mut self, all: bool) -> Result<(), Trouble> {
+        let now = Instant::now();
+        let (over, lasting) =
+            std::mem::take(&mut self.lasting).into_iter().partition(|it| all || it.until <= now);
+        self.lasting = lasting;
+        let over: Vec<Lasting> = over;
+        for it in over {
+            match it.what {
+                What::Process(at) => {
+                    let process = self.processes.get(at).ok_or("no such process")?;
+                    kill_process(Pid::from_child(&process.child), Signal::CONT)?;
+                }
+                What::Server(at) => self.servers.signal(at, Signal::CONT)?,
+                What::Link(at) => self.surroundings.link(at, true),
+                What::Disk => {
+                    self.surroundings.fill(false)?;
+                    // A nats-server gives up JetStream on a full disk, and its operator starts it again.
+                    if self.servers.count() == 1 {
+                        self.servers.restart(0, self.folder, self.runtime)?;
+                    }
+                }
+                What::Tracer(mut tracer) => {
+                    // It detaches; a kill would leave what it traces stopped.
+                    kill_process(Pid::from_child(&tracer), Signal::TERM)?;
+                    tracer.wait()?;
+                }
+            }
         }
         Ok(())
     }
 
     /// Waits until all that was offered is answered.
-    fn drain(&mut self, runtime: &tokio::runtime::Runtime) -> Result<(), Trouble> {
+    fn drain(&mut self) -> Result<(), Trouble> {
+        self.tend(true)?;
         fs::write(Files::of(self.folder).end(), "")?;
         let end = Instant::now() + DRAIN;
         while Instant::now() < end {
             sleep(Duration::from_millis(50));
-            self.tend(runtime)?;
             let mut open = false;
             for process in self.processes.iter_mut().filter(|it| it.role == "sender") {
                 open |= process.child.try_wait()?.is_none();
@@ -188,27 +332,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn end(&mut self, runtime: &tokio::runtime::Runtime) {
+    fn end(&mut self) {
         for process in &mut self.processes {
             let _ = process.child.kill();
             let _ = process.child.wait();
         }
-        if self.server.is_some() {
-            let _ = runtime.block_on(server::stop(self.folder));
-        }
-    }
-}
-
-/// Starts a killed server again: the first attempts may find its port still in use.
-async fn restarted(folder: &Path) -> Result<Server, Trouble> {
-    let mut attempts = 0;
-    loop {
-        match server::start(folder).await {
-            Ok(server) if !server.already => return Ok(server),
-            Ok(_) | Err(_) if attempts < 50 => attempts += 1,
-            Ok(_) => return Err("the killed server still runs".into()),
-            Err(error) => return Err(error.into()),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        self.servers.end(self.folder, self.runtime);
     }
 }

@@ -1,9 +1,10 @@
 //! A nats-server of one's own: found, started on loopback with generated nkeys, and stopped.
 //!
 //! Everything of it is in `STATE/engine/nats`: the configuration, the seeds of the nkeys (mode 0600), JetStream's files, the
-//! log and the process id. The server runs on when haft ends.
+//! log and the process id. The server runs on when haft ends. Workers and senders have the least rights (`rights.rs`).
 
 mod find;
+mod rights;
 
 use std::{
     fs,
@@ -24,12 +25,17 @@ use tokio::{
 };
 
 use crate::{
-    Error, Result,
+    Error, Options, Result,
     files::{blocking, folder_of, of_file},
 };
 #[cfg(test)]
 pub(crate) use find::find_in;
 pub use find::{Found, find};
+
+/// Returns the prefix of the inboxes of the user with this public nkey: no other user reads the answers to it.
+pub(super) fn inbox(nkey: &str) -> String {
+    format!("_INBOX.{nkey}")
+}
 
 /// How long the server may take to start and to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,6 +49,8 @@ pub struct Server {
     pub worker_nkey: PathBuf,
     /// The file with the seed of the senders' nkey.
     pub sender_nkey: PathBuf,
+    /// The file with the seed of the operator's nkey, which may do everything; it stays on this machine.
+    pub operator_nkey: PathBuf,
     pub version: String,
     pub pid: u32,
     pub log: PathBuf,
@@ -139,11 +147,13 @@ pub(crate) async fn start_found(state: &Path, found: Option<Found>) -> Result<Se
     let home = Home::of(state);
     fs::create_dir_all(&home.folder).map_err(|it| of_file(&home.folder, &it))?;
     let (port, worker, sender) = (home.port()?, home.nkey("worker")?, home.nkey("sender")?);
+    let operator = home.nkey("operator")?;
     let log = home.file("server.log");
     let server = |version, pid: Pid, already| Server {
         url: format!("nats://127.0.0.1:{port}"),
         worker_nkey: worker.1.clone(),
         sender_nkey: sender.1.clone(),
+        operator_nkey: operator.1.clone(),
         version,
         pid: u32::try_from(pid.as_raw_nonzero().get()).unwrap_or_default(),
         log: log.clone(),
@@ -157,23 +167,28 @@ pub(crate) async fn start_found(state: &Path, found: Option<Found>) -> Result<Se
         None => find(&home.folder).await?,
     };
     let jetstream = home.file("jetstream");
-    secret(&home.config(), &configuration(port, &jetstream, [&worker.0, &sender.0])?)?;
+    secret(&home.config(), &configuration(port, &jetstream, [&operator.0, &worker.0, &sender.0])?)?;
     let pid = blocking({
         let (program, config, log, pid_file) =
             (found.program, home.config(), log.clone(), home.file("server.pid"));
         move || spawn(&program, &config, &log, &pid_file)
     })
     .await?;
-    Ok(server(answering(port, pid, &log).await?, pid, false))
+    let server = server(answering(port, pid, &log).await?, pid, false);
+    // Neither workers nor senders may create what they use.
+    let options = Options { nkey: Some(server.operator_nkey.clone()), ..Options::default() };
+    super::Nats::open(&server.url, &options).await?;
+    Ok(server)
 }
 
-fn configuration(port: u16, jetstream: &Path, nkeys: [&str; 2]) -> Result<String> {
+fn configuration(port: u16, jetstream: &Path, nkeys: [&str; 3]) -> Result<String> {
     let folder = jetstream.to_str().filter(|it| !it.contains(['"', '\\', '\n'])).ok_or_else(|| {
         Error::Refused(format!(
             "{jetstream:?} cannot stand in a configuration of nats-server: use another state folder"
         ))
     })?;
-    let [worker, sender] = nkeys;
+    let [operator, worker, sender] = nkeys;
+    let (as_worker, as_sender) = (rights::of_worker(worker), rights::of_sender(sender));
     Ok(format!(
         "# Written by haft at each start.
 server_name: haft
@@ -186,7 +201,11 @@ jetstream {{
 accounts {{
   HAFT {{
     jetstream: enabled
-    users: [ {{ nkey: {worker} }}, {{ nkey: {sender} }} ]
+    users: [
+      {{ nkey: {operator} }}
+      {{ nkey: {worker}, permissions: {as_worker} }}
+      {{ nkey: {sender}, permissions: {as_sender} }}
+    ]
   }}
 }}
 "

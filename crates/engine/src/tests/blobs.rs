@@ -9,6 +9,7 @@ for_each_engine! {
     blobs_are_stored_once_under_their_hash,
     a_large_file_comes_back_whole,
     a_missing_blob_is_named,
+    hundreds_of_blobs_are_read_at_once,
 }
 
 async fn blobs_are_stored_once_under_their_hash<P: Place>(place: &P) {
@@ -33,6 +34,15 @@ async fn a_large_file_comes_back_whole<P: Place>(place: &P) {
     engine.fetch(&id, &to).await.unwrap();
     assert!(fs::read(&to).unwrap() == bytes, "the file is whole");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary file is left");
+}
+
+async fn hundreds_of_blobs_are_read_at_once<P: Place>(place: &P) {
+    let engine = engine(place).await;
+    let contents: Vec<Vec<u8>> = (0..400).map(|it| format!("content {it}").into_bytes()).collect();
+    let puts = contents.iter().map(|it| engine.put(Source::Bytes(it.clone())));
+    let ids: Vec<_> = futures_util::future::join_all(puts).await.into_iter().map(Result::unwrap).collect();
+    let gets = futures_util::future::join_all(ids.iter().map(|it| engine.get(it))).await;
+    assert_eq!(gets.into_iter().map(Result::unwrap).collect::<Vec<_>>(), contents);
 }
 
 async fn a_missing_blob_is_named<P: Place>(place: &P) {

@@ -62,7 +62,7 @@ pub(crate) mod of_nats {
 
     impl Server {
         pub(crate) fn options(&self, lease: Duration) -> Options {
-            Options { lease, nkey: Some(self.server.worker_nkey.clone()), ..Options::default() }
+            Options { lease, nkey: Some(self.server.operator_nkey.clone()), ..Options::default() }
         }
     }
 
@@ -80,7 +80,7 @@ pub(crate) mod of_nats {
         }
 
         fn address(&self) -> (String, String, String) {
-            let nkey = self.server.worker_nkey.to_str().unwrap().to_owned();
+            let nkey = self.server.operator_nkey.to_str().unwrap().to_owned();
             (self.server.url.clone(), self.folder.path().to_str().unwrap().to_owned(), nkey)
         }
     }

@@ -50,7 +50,7 @@ async fn the_server_starts_once_asks_for_its_nkeys_and_stops() {
     assert!(refused.to_lowercase().contains("authorization"), "{refused}");
     let seed = fs::metadata(&place.server.worker_nkey).unwrap();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&seed.permissions()) & 0o777, 0o600);
-    for nkey in [&place.server.worker_nkey, &place.server.sender_nkey] {
+    for nkey in [&place.server.operator_nkey, &place.server.worker_nkey, &place.server.sender_nkey] {
         let options = Options { nkey: Some(nkey.clone()), ..Options::default() };
         crate::open(&place.server.url, state, options).await.unwrap();
     }
@@ -59,6 +59,47 @@ async fn the_server_starts_once_asks_for_its_nkeys_and_stops() {
     let gone = crate::open(&place.server.url, state, place.options(LEASE)).await;
     let error = gone.err().expect("nobody answers").to_string();
     assert!(error.contains(&place.server.url) && error.contains("haft workers up"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn senders_and_workers_have_the_rights_they_need_and_no_others() {
+    let place = Server::new().await;
+    let state = place.folder.path();
+    let with = async |nkey: &std::path::PathBuf| {
+        let options = Options { lease: LEASE, nkey: Some(nkey.clone()), ..Options::default() };
+        crate::open(&place.server.url, state, options).await.unwrap()
+    };
+    let sender = with(&place.server.sender_nkey).await;
+    let runner = with(&place.server.worker_nkey).await;
+    // Everything that each of them does.
+    let blob = sender.put(crate::Source::Bytes(b"content".to_vec())).await.unwrap();
+    runner.announce(&worker("w1")).await.unwrap();
+    assert_eq!(sender.workers().await.unwrap().len(), 1);
+    sender.offer(work(1)).await.unwrap();
+    let (claimed, mut lease) = claim(&*runner, &worker("w1")).await;
+    runner.begin(&mut lease).await.unwrap();
+    runner.append(&mut lease, json!("event")).await.unwrap();
+    assert_eq!(runner.get(&blob).await.unwrap(), b"content");
+    runner.put(crate::Source::Bytes(b"patch".to_vec())).await.unwrap();
+    assert_eq!(sender.list().await.unwrap().len(), 1);
+    let watch = sender.watch(&claimed.key, 0).await.unwrap();
+    runner.finish(&mut lease, done("ok")).await.unwrap();
+    let (events, states) = rest(watch).await;
+    assert_eq!((events.len(), &states.last().unwrap().state), (1, &State::Ended(done("ok"))));
+    sender.control("w1", crate::Control::Drain).await.unwrap();
+    assert_eq!(runner.controlled("w1").await.unwrap(), crate::Control::Drain);
+    runner.sweep(Duration::ZERO).await.unwrap();
+    assert!(sender.status(&claimed.key).await.unwrap().is_none(), "the worker swept it");
+    runner.leave("w1").await.unwrap();
+    // What they may not do is not answered.
+    let refused = |error: Error| assert!(matches!(error, Error::Unreachable(_)), "{error}");
+    refused(sender.announce(&worker("w2")).await.unwrap_err());
+    refused(sender.sweep(Duration::ZERO).await.unwrap_err());
+    refused(runner.offer(work(2)).await.unwrap_err());
+    refused(runner.control("w1", crate::Control::Stop).await.unwrap_err());
+    sender.offer(work(3)).await.unwrap();
+    let taken = tokio::time::timeout(LEASE / 2, sender.claim(&worker("w3"))).await;
+    assert!(!matches!(taken, Ok(Ok(Some(_)))), "a sender takes no work out of the queue");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
