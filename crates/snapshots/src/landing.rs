@@ -116,7 +116,8 @@ enum Now {
     Absent,
     File(Loaded),
     Link(String),
-    /// A folder, or something special.
+    Folder,
+    /// Something special.
     Other,
 }
 
@@ -154,7 +155,7 @@ fn entangled(changes: &[Change]) -> HashSet<String> {
     found
 }
 
-/// What to do about one file.
+/// The next step for one file.
 enum Next<'a> {
     Change(Box<Step<'a>>),
     Done(Fate),
@@ -251,8 +252,17 @@ impl Work<'_> {
 
     fn step<'c>(&self, change: &'c Change) -> Result<Next<'c>, Fault> {
         let Change { path, before, after } = change;
-        let target = self.call.target(path)?;
-        let now = now(&target, path)?;
+        let found = self.call.target(path).and_then(|target| now(&target, path).map(|now| (target, now)));
+        let (target, now) = match found {
+            // What was its folder is a file now, so it is not there.
+            Err(fault) if after.is_none() && fault.kind == Kind::NotFound => {
+                return Ok(Next::Done(Fate::Already));
+            }
+            found => found?,
+        };
+        if after.is_none() && matches!(now, Now::Folder) && self.entangled.contains(path) {
+            return Ok(Next::Done(Fate::Already));
+        }
         let executable = match (before, after, &now) {
             // The bit that the work did not change stays as it is here.
             (
@@ -300,7 +310,8 @@ fn now(target: &Target, path: &str) -> Result<Now, Fault> {
         Named::Absent => Now::Absent,
         Named::File => Now::File(target.files.load(&target.path, MOST)?),
         Named::Link(link) => Now::Link(link.to_string_lossy().into_owned()),
-        Named::Folder | Named::Special => Now::Other,
+        Named::Folder => Now::Folder,
+        Named::Special => Now::Other,
     })
 }
 
@@ -323,7 +334,8 @@ impl Now {
             Self::Absent => "is gone",
             Self::File(_) => "has another content",
             Self::Link(_) => "is another symlink",
-            Self::Other => "is a folder or not a regular file",
+            Self::Folder => "is a folder",
+            Self::Other => "is not a regular file",
         }
     }
 
@@ -332,7 +344,7 @@ impl Now {
             Self::Absent => Some(Was::Absent),
             Self::File(loaded) => Some(Was::File(loaded)),
             Self::Link(target) => Some(Was::Link(OsStr::new(target))),
-            Self::Other => None,
+            Self::Folder | Self::Other => None,
         }
     }
 }

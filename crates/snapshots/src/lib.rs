@@ -1,4 +1,4 @@
-//! Content-addressed workspaces: a workspace travels as a list of hashes, and what changed comes back as a patch.
+//! Content-addressed workspaces: a workspace travels as a list of hashes, and its changes return as a patch.
 //!
 //! The sender calls [`take`]: the manifest names each file that git does not ignore, with the hash of its content, and the
 //! contents that the other side lacks go into [`Blobs`]. The worker calls [`materialize`] to make the same files in an empty

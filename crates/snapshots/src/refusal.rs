@@ -76,7 +76,19 @@ fn with_anchors(call: &Landing, now: &Loaded, diff: &str, why: Fault) -> Fault {
     let fault = match plan_large(&current, Some(&identity), views, &file, &edits, || Ok(())) {
         Ok(plan) => plan.refused(views, &file, Some(&identity), why),
         // Its lines are those nearest to the ones that the change is about.
-        Err(fault) => Fault { kind: Kind::Stale, what: format!("{}\n{}", why.what, fault.what), ..fault },
+        Err(fault) if fault.seen.is_some() => {
+            Fault { kind: Kind::Stale, what: format!("{}\n{}", why.what, fault.what), ..fault }
+        }
+        // No line of it is like them.
+        Err(_) => {
+            let fault = with_change(
+                call,
+                why,
+                "The file is now",
+                std::str::from_utf8(&now.bytes).unwrap_or_default(),
+            );
+            return fault.next("If the change is still wanted, read the file and make it again.");
+        }
     };
     fault.next("If the change is still wanted, make it again by these anchors.")
 }

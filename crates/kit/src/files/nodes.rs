@@ -323,9 +323,9 @@ mod tests {
 
     /// A history that records the paths that it was to keep.
     #[derive(Default)]
-    struct Kept(Mutex<Vec<String>>);
+    struct KeptPaths(Mutex<Vec<String>>);
 
-    impl History for Kept {
+    impl History for KeptPaths {
         fn keep(&self, _: &Path, _: Option<&Content>, _: Option<&Content>) -> Result<(), Fault> {
             Err(Fault::bug("a content alone was to be kept"))
         }
@@ -336,13 +336,13 @@ mod tests {
         }
     }
 
-    fn files(test_ws: &TestWorkspace) -> (Files, Arc<Kept>) {
+    fn files(test_ws: &TestWorkspace) -> (Files, Arc<KeptPaths>) {
         let roots = test_ws.cx().files().roots().clone();
         let grant = |path: &str| {
             let location = roots.locate(".").unwrap().join(path);
             Grant { location, access: Access::Write }
         };
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(KeptPaths::default());
         (Files::new(roots.clone(), ["a", "b", "d/c"].map(grant).to_vec(), kept.clone()), kept)
     }
 
