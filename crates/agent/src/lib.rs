@@ -46,7 +46,7 @@ pub use store::{
     Archived,
     changes::{Change, ChangeKind},
 };
-pub use subagent::{Choose, Compose, Crew, Narrowed, Setup};
+pub use subagent::{Choose, Compose, Crew, Elsewhere, Narrowed, Setup};
 pub use summary_line::{is_frame, is_in_background, summary_line};
 pub use transcript::{
     CUT_OFF, Entry, Fork, HistoryItem, Line, Message, ToolCall, Transcript, calls, fork, history, lines,

@@ -45,6 +45,22 @@ pub type Choose = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, Fault> + Send + Syn
 /// Returns the system prompt of a session under a profile.
 pub type Compose = Arc<dyn Fn(&Session, Option<&Profile>) -> System + Send + Sync>;
 
+/// Other machines, on which an agent's tasks can run.
+pub trait Elsewhere: Send + Sync {
+    /// Runs a task of this session's agent on a worker with these labels, and returns its report. It stops with the call of
+    /// `cx`.
+    ///
+    /// # Errors
+    /// When no worker takes the task, or it fails there.
+    fn run<'a>(
+        &'a self,
+        on: &'a str,
+        task: Task,
+        session: &'a Session,
+        cx: &'a Cx,
+    ) -> Soon<'a, Result<Report, Fault>>;
+}
+
 /// The resources that an agent needs to switch profiles and to start other agents.
 #[derive(Clone)]
 pub struct Setup {
@@ -60,6 +76,8 @@ pub struct Setup {
     pub section: SubagentSection,
     /// The person, who answers questions.
     pub person: Arc<dyn Asker>,
+    /// Other machines; `None` where tasks stay on this one.
+    pub elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// An agent as its tools and its person use it, together with the agents that it starts. Cheap to clone.

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Crew, Driver, Driving, InboxBounds, Makings, NobodyToAsk, Observer, Prompt,
-    Settings, Setup, Silent,
+    Agent, Asker, Bounds, Crew, Driver, Driving, Elsewhere, InboxBounds, Makings, NobodyToAsk, Observer,
+    Prompt, Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
     model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     profiles::{PLAN, Profile, Profiles},
@@ -17,7 +17,10 @@ use runtime::{
     config::{WAIT_SECONDS, WAKES},
 };
 
-use crate::{Agents, Opened, Options, Place, session_state::SessionState, terminal::abbreviate, triggers};
+use crate::{
+    Agents, Opened, Options, Place, remote::Subagents, session_state::SessionState, terminal::abbreviate,
+    triggers,
+};
 
 /// The environment variable that names the model if no option and no configuration does.
 pub(crate) const MODEL: &str = "HAFT_MODEL";
@@ -67,6 +70,8 @@ pub(crate) struct AgentFactory {
     configured: Option<String>,
     /// The model that the person chose in this chat, for conversations that begin later.
     preferred: Option<String>,
+    /// Other machines; none in a process of a worker, which sends nothing on.
+    elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 impl AgentOptions {
@@ -122,7 +127,11 @@ impl AgentOptions {
         let makings = makings.with_skills(opened.skills.read());
         let variables = place.variables.clone();
         let configured = configured(&opened.agents, &variables);
-        Ok(AgentFactory { opened, options: self, makings, variables, configured, preferred: None })
+        let elsewhere = options.narrowed_by.is_none().then(|| {
+            let (place, options, profiles) = (place.clone(), options.clone(), opened.profiles.clone());
+            Arc::new(Subagents { place, options, profiles }) as Arc<dyn Elsewhere>
+        });
+        Ok(AgentFactory { opened, options: self, makings, variables, configured, preferred: None, elsewhere })
     }
 }
 
@@ -427,6 +436,7 @@ impl AgentFactory {
             compose: Arc::new(move |session, profile| (&makings.prompt(session, profile)).into()),
             section: self.opened.agents.subagent.clone(),
             person,
+            elsewhere: self.elsewhere.clone(),
         }
     }
 }

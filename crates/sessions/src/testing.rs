@@ -319,6 +319,7 @@ impl Opener for ScriptOpener {
             choose: Arc::new(move |_| Ok(model.clone())),
             compose: Arc::new(|_, _| "you are a test".into()),
             section: Default::default(),
+            elsewhere: None,
             person: prepared.asker(),
         });
         let driver = Driver::new(Driving { wait: Duration::ZERO, wakes: 10 });

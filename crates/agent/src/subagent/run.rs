@@ -62,6 +62,9 @@ impl Crew {
             return Err(Fault::denied(what)
                 .next("Do it yourself. A person can set `nested` in `[subagent]` of haft.toml."));
         }
+        if let Some(on) = task.on.clone() {
+            return self.elsewhere(&on, task, cx).await;
+        }
         let began = Instant::now();
         let mut made = self.make(&task).await?;
         let section = &self.inner.setup.section;
@@ -142,6 +145,25 @@ impl Crew {
             took: began.elapsed(),
             notes: made.notes,
         })
+    }
+
+    /// Runs a task on another machine, within the person's limits.
+    async fn elsewhere(&self, on: &str, task: Task, cx: &Cx) -> Result<Report, Fault> {
+        let Some(elsewhere) = &self.inner.setup.elsewhere else {
+            return Err(Fault::new(Kind::Unavailable, "agents here send no tasks to other machines")
+                .next("Leave out `on`: it runs here."));
+        };
+        let section = &self.inner.setup.section;
+        let steps = [task.steps, section.max_steps].into_iter().flatten().min();
+        let time = [task.time, section.seconds.map(Duration::from_secs)].into_iter().flatten().min();
+        let tokens = [task.tokens, section.tokens].into_iter().flatten().min();
+        let task = Task {
+            steps: Some(steps.unwrap_or(SUBAGENT_STEPS)),
+            time: Some(time.unwrap_or(Duration::from_secs(SUBAGENT_SECONDS))),
+            tokens,
+            ..task
+        };
+        elsewhere.run(on, task, &self.session()?, cx).await
     }
 
     /// Lets others send messages to it while it runs: under its name, or the id that its call has as a job.

@@ -63,6 +63,7 @@ impl OverClient {
             }),
             section: opened.agents.subagent.clone(),
             person: Arc::new(asker::AtClient(slots.clone())),
+            elsewhere: None,
         };
         Self { crew: Crew::alone(session, model, setup), slots, has_own }
     }

@@ -1,4 +1,5 @@
-//! The process of a session on a worker: `haft run`, which dies with its worker and whose output is read as events.
+//! The process of a session or call on a worker: `haft run` or `haft call`, which dies with its worker and whose output is read
+//! as lines of JSON.
 
 use std::{
     fs, io,
@@ -34,7 +35,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Bytes of the end of standard error that are kept.
 const LAST: usize = 4 << 10;
 
-/// Hidden options by which a worker starts `haft run`.
+/// Hidden options by which a worker starts `haft run` and `haft call`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct OfWorker {
     /// Process of the worker
@@ -46,6 +47,11 @@ pub(crate) struct OfWorker {
 }
 
 impl OfWorker {
+    /// Returns whether a worker started this process.
+    pub(crate) fn is_given(&self) -> bool {
+        self.worker.is_some()
+    }
+
     /// Binds this process to the worker that started it, and narrows its options by the sender's limits. Returns `None` in a
     /// process that no worker started.
     ///
@@ -75,12 +81,14 @@ pub(super) struct Start<'a> {
     pub(super) workspace: &'a Path,
     /// The file with the sender's limits.
     pub(super) limits: &'a Path,
-    /// The options of `haft` and of `haft run`.
-    pub(super) arguments: &'a [String],
-    /// The words of the task.
-    pub(super) words: &'a str,
-    /// Piped text that belongs to them.
-    pub(super) piped: Option<&'a str>,
+    /// The command: `run` or `call`.
+    pub(super) command: &'static str,
+    /// The options of `haft` and of the command.
+    pub(super) options: &'a [String],
+    /// The arguments behind them.
+    pub(super) arguments: &'a [&'a str],
+    /// Its standard input.
+    pub(super) input: &'a str,
 }
 
 /// A running session.
@@ -108,10 +116,9 @@ impl Child {
     pub(super) fn start(start: &Start<'_>) -> io::Result<Self> {
         // Also where another version has taken the place of this program.
         let mut command = Command::new("/proc/self/exe");
-        command.arg("--dir").arg(start.workspace).args(["run", "--json"]);
+        command.arg("--dir").arg(start.workspace).args([start.command, "--json"]);
         command.arg(format!("--of-worker={}", std::process::id())).arg("--sender-limits").arg(start.limits);
-        command.args(start.arguments).arg("--");
-        command.arg(if start.piped.is_some() { start.words } else { "-" });
+        command.args(start.options).arg("--").args(start.arguments);
         command.current_dir(start.workspace).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn()?;
@@ -119,7 +126,7 @@ impl Child {
         let mut stdin = process.stdin.take().ok_or_else(missing)?;
         let stdout = process.stdout.take().ok_or_else(missing)?;
         let stderr = process.stderr.take().ok_or_else(missing)?;
-        let input = start.piped.unwrap_or(start.words).to_owned();
+        let input = start.input.to_owned();
         tokio::spawn(async move {
             // A process that ended early reads nothing; its standard error explains it.
             let _ = stdin.write_all(input.as_bytes()).await;

@@ -3,11 +3,13 @@
 //! The engine keeps the records ([`engine::Engine`]); a workspace travels by content (`workspace.rs`). A worker runs a
 //! session as `haft run` in a folder of its own, under its own configuration, which the sender's limits can only narrow.
 
+mod call;
 mod child;
 mod folders;
 mod needs;
 mod sender;
 mod session;
+mod subagents;
 mod task;
 mod worker;
 mod workspace;
@@ -18,10 +20,12 @@ use engine::Engine;
 use kit::{Fault, Kind};
 use runtime::config::parse_path;
 
+pub(crate) use call::{CallResult, RemoteCall};
 pub(crate) use child::OfWorker;
 pub(crate) use needs::{has, needs};
 pub(crate) use sender::{Followed, Sender};
 pub(crate) use session::SessionResult;
+pub(crate) use subagents::Subagents;
 pub(crate) use task::{Task, limits};
 pub(crate) use worker::{Offers, Worker};
 pub(crate) use workspace::{Landed, Travel};

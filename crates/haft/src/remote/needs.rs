@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use agent::profiles::Origin;
+use agent::profiles::{Origin, Profiles};
 use engine::Need;
-use runtime::Unattended;
+use runtime::{Runtime, Session, Unattended};
 
 use crate::Opened;
 
@@ -12,11 +12,21 @@ use crate::Opened;
 /// the profile if it is a file of the person. A profile of the workspace travels with it.
 pub(crate) fn needs(opened: &Opened, profile: Option<&str>) -> BTreeSet<Need> {
     let session = opened.runtime.session(None, "run", Arc::new(Unattended));
-    let catalog = session.catalog();
-    let mut needs = of_tools(opened);
-    needs.retain(|it| !matches!(it, Need::Tool { name, .. } if !catalog.has(name)));
     let profile = profile.or(opened.agents.agent.profile.as_deref());
-    if let Some(profile) = profile.and_then(|name| opened.profiles.read().find(name).ok())
+    needs_of(&opened.runtime, &opened.profiles, &session, profile)
+}
+
+/// Returns the needs of a task with the tools of this session.
+pub(super) fn needs_of(
+    runtime: &Runtime,
+    profiles: &Profiles,
+    session: &Session,
+    profile: Option<&str>,
+) -> BTreeSet<Need> {
+    let catalog = session.catalog();
+    let mut needs = of_tools(runtime);
+    needs.retain(|it| !matches!(it, Need::Tool { name, .. } if !catalog.has(name)));
+    if let Some(profile) = profile.and_then(|name| profiles.read().find(name).ok())
         && matches!(profile.origin, Origin::Person(_))
     {
         needs.insert(Need::Profile { name: profile.name.clone() });
@@ -26,15 +36,15 @@ pub(crate) fn needs(opened: &Opened, profile: Option<&str>) -> BTreeSet<Need> {
 
 /// Returns what a worker with this configuration has.
 pub(crate) fn has(opened: &Opened) -> BTreeSet<Need> {
-    let mut has = of_tools(opened);
+    let mut has = of_tools(&opened.runtime);
     let profiles = opened.profiles.read().profiles;
     let own = profiles.iter().filter(|it| matches!(it.origin, Origin::Person(_)));
     has.extend(own.map(|it| Need::Profile { name: it.name.clone() }));
     has
 }
 
-fn of_tools(opened: &Opened) -> BTreeSet<Need> {
-    let plugins = opened.runtime.plugins();
+fn of_tools(runtime: &Runtime) -> BTreeSet<Need> {
+    let plugins = runtime.plugins();
     let tools = plugins.hashes().into_iter().map(|(name, hash)| Need::Tool { name, hash });
     let servers = plugins.servers().list().into_iter().filter(|it| !it.section.disabled);
     let servers = servers.map(|it| {
@@ -43,7 +53,7 @@ fn of_tools(opened: &Opened) -> BTreeSet<Need> {
         let hash = blake3::hash(&definition).to_hex().to_string();
         Need::McpServer { name: it.name.clone(), hash }
     });
-    let secrets = opened.runtime.secret_names().into_iter().map(|name| Need::Secret { name });
+    let secrets = runtime.secret_names().into_iter().map(|name| Need::Secret { name });
     tools.chain(servers).chain(secrets).collect()
 }
 

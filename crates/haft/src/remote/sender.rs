@@ -55,9 +55,13 @@ impl Sender {
     /// When the task can't be written as JSON.
     pub(crate) fn work(&self, key: Key, task: &Task, idempotent: bool) -> Result<Work, Fault> {
         let task = serde_json::to_value(task).map_err(|error| Fault::bug(format!("task: {error}")))?;
-        Ok(Work {
+        Ok(self.work_of(key, Grain::Session, task, idempotent))
+    }
+
+    pub(super) fn work_of(&self, key: Key, grain: Grain, task: Value, idempotent: bool) -> Work {
+        Work {
             key,
-            grain: Grain::Session,
+            grain,
             labels: self.labels.clone(),
             needs: self.needs.iter().cloned().collect(),
             protocol: PROTOCOL,
@@ -66,7 +70,7 @@ impl Sender {
             snapshot: Some(self.snapshot.clone()),
             limits: self.limits.clone(),
             idempotent,
-        })
+        }
     }
 
     /// Offers the work. The engine may not answer at first: offering it again changes nothing.
@@ -133,6 +137,7 @@ impl Sender {
                     () = waits.due(), if cancelled.is_none() => {
                         if let Ok(workers) = self.engine.workers().await
                             && let Some(why) = waits.changed(why(&workers, work))
+                            && !why.is_empty()
                         {
                             see(Followed::Waits(why));
                         }
@@ -214,7 +219,7 @@ async fn over(cancelled: Option<Instant>) {
     }
 }
 
-/// Returns why no worker takes this work yet.
+/// Returns why no worker takes this work yet; an empty text if nothing is in the way.
 fn why(workers: &[Worker], work: &Work) -> String {
     let labels = shown(&work.labels);
     let there = |it: &&Worker| !it.draining;
@@ -247,6 +252,10 @@ fn why(workers: &[Worker], work: &Work) -> String {
     if !missing.is_empty() {
         let missing: Vec<String> = missing.iter().take(4).map(needs::shown).collect();
         return format!("worker {} lacks {}", least.id, missing.join(", "));
+    }
+    if able.iter().any(|it| it.busy < it.slots) {
+        // It is about to take it.
+        return String::new();
     }
     let (slots, busy) = able.iter().fold((0, 0), |(slots, busy), it| (slots + it.slots, busy + it.busy));
     format!("the workers with the labels {labels} are busy: {busy} of {slots} slots")

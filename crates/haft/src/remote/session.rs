@@ -1,15 +1,16 @@
-//! One session on a worker: makes the workspace, runs the agent, sends its events, and sends back what it changed.
+//! One session or call on a worker: makes the workspace, runs it, sends its events, and sends back what it changed.
 //!
-//! The lease is renewed all the time. A session whose lease is lost, or which is cancelled, is stopped at once.
+//! The lease is renewed all the time. Work whose lease is lost, or which is cancelled, is stopped at once.
 
 use std::{
+    borrow::Cow,
     future::Future,
     io,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use engine::{Engine, Error, Key, Lease, Outcome, Stop, Work};
+use engine::{Engine, Error, Grain, Key, Lease, Outcome, Stop, Work};
 use runtime::Runtime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,7 +18,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Task, Travel,
+    CallResult, RemoteCall, Task, Travel,
     child::{Child, Start},
     folders::{WorkFolder, WorkerFolder},
 };
@@ -101,7 +102,7 @@ impl Shared {
     }
 
     async fn session(&self, work: &Work, leased: &mut Leased<'_>, begun: &mut bool) -> Result<Outcome, Gone> {
-        let task: Task = serde_json::from_value(work.task.clone())
+        let job = Job::of(work)
             .map_err(|error| Gone::Failed(format!("this worker can't read the task: {error}")))?;
         let folder = self.folder.of_work(&format!("{}-{}", work.key.text(), leased.lease.revision));
         let folder = folder.map_err(|error| Gone::Failed(unwritable(&error)))?;
@@ -114,21 +115,23 @@ impl Shared {
             }
             None => None,
         };
-        let arguments = self.prepare(work, &task, &folder)?;
+        let options = self.prepare(work, &job, &folder)?;
         leased.again(async |engine, lease| engine.begin(lease).await).await?;
         *begun = true;
         let limits = folder.beside("limits.json");
+        let (command, arguments, input) = job.process();
         let start = Start {
             workspace: &workspace,
             limits: &limits,
+            command,
+            options: &options,
             arguments: &arguments,
-            words: &task.words,
-            piped: task.piped.as_deref(),
+            input: &input,
         };
         let began = Instant::now();
         let mut child =
             Child::start(&start).map_err(|error| Gone::Failed(format!("haft can't be started: {error}")))?;
-        let ended = match leased.pass_on(&mut child).await {
+        let ended = match leased.pass_on(&mut child, &job).await {
             Ok(ended) => ended,
             Err(gone) => {
                 child.stop().await;
@@ -146,31 +149,76 @@ impl Shared {
         };
         let code = end.code.and_then(|it| u8::try_from(it).ok()).unwrap_or(1);
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let result = SessionResult { ended, code, host: self.host.clone(), ms };
-        let result = serde_json::to_value(result).unwrap_or_default();
-        Ok(Outcome::Done { result, patch })
+        let host = self.host.clone();
+        let result = match job {
+            Job::Session(_) => serde_json::to_value(SessionResult { ended, code, host, ms }),
+            Job::Call(_) => serde_json::to_value(CallResult { answer: ended, code, host, ms }),
+        };
+        Ok(Outcome::Done { result: result.unwrap_or_default(), patch })
     }
 
-    /// Writes the files beside the workspace; returns the arguments of the process.
-    fn prepare(&self, work: &Work, task: &Task, folder: &WorkFolder) -> Result<Vec<String>, Gone> {
+    /// Writes the files beside the workspace; returns the options of the process.
+    fn prepare(&self, work: &Work, job: &Job, folder: &WorkFolder) -> Result<Vec<String>, Gone> {
         let written = |name: &str, value: &Value| {
             let path = folder.beside(name);
             std::fs::write(&path, value.to_string()).map_err(|error| Gone::Failed(unwritable(&error)))?;
             Ok(path)
         };
-        let own = task.arguments(&self.agent, self.steps).map_err(|it| Gone::Failed(it.as_text()))?;
-        // Options of the task come later: `--toolset` of the worker is a default only.
-        let mut arguments = self.arguments.clone();
-        if task.toolset.is_some() {
-            without(&mut arguments, "--toolset");
-        }
-        arguments.extend(own);
         written("limits.json", &work.limits)?;
-        if let Some(schema) = &task.schema {
-            let path = written("schema.json", schema)?;
-            arguments.extend(["--output-schema".to_owned(), path.display().to_string()]);
+        // Options of the work come later: `--toolset` of the worker is a default only.
+        let mut options = self.arguments.clone();
+        if job.toolset().is_some() {
+            without(&mut options, "--toolset");
         }
-        Ok(arguments)
+        match job {
+            Job::Session(task) => {
+                options.extend(
+                    task.arguments(&self.agent, self.steps).map_err(|it| Gone::Failed(it.as_text()))?,
+                );
+                if let Some(schema) = &task.schema {
+                    let path = written("schema.json", schema)?;
+                    options.extend(["--output-schema".to_owned(), path.display().to_string()]);
+                }
+            }
+            Job::Call(call) => {
+                options.extend(call.toolset.iter().flat_map(|it| ["--toolset".to_owned(), it.clone()]));
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The content of a piece of work.
+enum Job {
+    Session(Box<Task>),
+    Call(RemoteCall),
+}
+
+impl Job {
+    fn of(work: &Work) -> serde_json::Result<Self> {
+        let task = work.task.clone();
+        match work.grain {
+            Grain::Session => serde_json::from_value(task).map(Self::Session),
+            Grain::Call => serde_json::from_value(task).map(Self::Call),
+        }
+    }
+
+    fn toolset(&self) -> Option<&String> {
+        match self {
+            Self::Session(task) => task.toolset.as_ref(),
+            Self::Call(call) => call.toolset.as_ref(),
+        }
+    }
+
+    /// Returns the command, its arguments and its standard input.
+    fn process(&self) -> (&'static str, Vec<&str>, Cow<'_, str>) {
+        match self {
+            Self::Session(task) => match &task.piped {
+                Some(piped) => ("run", vec![&task.words], Cow::Borrowed(piped.as_str())),
+                None => ("run", vec!["-"], Cow::Borrowed(task.words.as_str())),
+            },
+            Self::Call(call) => ("call", vec![&call.tool, "-"], Cow::Owned(call.arguments.to_string())),
+        }
     }
 }
 
@@ -234,13 +282,17 @@ impl Leased<'_> {
         }
     }
 
-    /// Sends the events of the session as they come; returns the last one, `ended`.
-    async fn pass_on(&mut self, child: &mut Child) -> Result<Option<Value>, Gone> {
+    /// Sends the events of a session as they come; returns the last one, `ended`. The answer of a call is its only line.
+    async fn pass_on(&mut self, child: &mut Child, job: &Job) -> Result<Option<Value>, Gone> {
         let mut ended = None;
         loop {
             let events = self.during(child.events()).await?;
             if events.is_empty() {
                 return Ok(ended);
+            }
+            if matches!(job, Job::Call(_)) {
+                ended = events.into_iter().next_back().or(ended);
+                continue;
             }
             ended =
                 events.iter().rfind(|it| it.get("event").is_some_and(|it| it == "ended")).cloned().or(ended);
@@ -270,7 +322,9 @@ fn how(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Done { result, .. } => {
             let ended = result.get("ended").and_then(|it| it.get("ended")).and_then(Value::as_str);
-            ended.unwrap_or("done").to_owned()
+            let fault =
+                result.get("answer").and_then(|it| it.get("fault")).and_then(|it| it.get("kind")?.as_str());
+            ended.or(fault).unwrap_or("done").to_owned()
         }
         Outcome::Failed { error } => format!("failed: {error}"),
         Outcome::Interrupted => "interrupted".to_owned(),

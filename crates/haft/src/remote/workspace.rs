@@ -1,13 +1,15 @@
 //! Workspaces between machines: there by content, and back as a patch that lands by the edit promise.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use engine::{BlobId, Engine, Source as Content};
+use futures_util::{StreamExt as _, stream};
 use kit::{Fault, Kind, services::Soon};
+use parking_lot::Mutex;
 use runtime::{Runtime, Session};
 use serde::Serialize;
-use snapshots::{BlobHash, Blobs, Cache, Fate, LeftOut, Manifest, Patch, Source, materialize, take};
-use tokio::runtime::Handle;
+use snapshots::{BlobHash, Blobs, Cache, Fate, LeftOut, Manifest, Node, Patch, Source, materialize, take};
+use tokio::{runtime::Handle, sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::fault;
@@ -15,6 +17,12 @@ use crate::{Place, print};
 
 /// Files that do not travel which are named; more are counted.
 const NAMED: usize = 5;
+
+/// How many contents are stored or fetched at once.
+const AT_ONCE: usize = 16;
+
+/// The largest content that is fetched beside others, in bytes.
+const SMALL: u64 = 1 << 20;
 
 /// A file that a patch changes here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,11 +39,15 @@ pub(crate) struct Travel<'a> {
     pub(crate) engine: &'a Arc<dyn Engine>,
 }
 
-/// Contents that the engine stores.
+/// Contents that the engine stores. Some requests run at once, as each waits for the network and for a disk.
+#[derive(Clone)]
 struct EngineBlobs {
     engine: Arc<dyn Engine>,
     /// The runtime on which its requests run.
     runtime: Handle,
+    /// Contents that are being stored, until [`settle`](Self::settle).
+    storing: Arc<Mutex<JoinSet<engine::Result<()>>>>,
+    turns: Arc<Semaphore>,
 }
 
 impl Travel<'_> {
@@ -47,7 +59,9 @@ impl Travel<'_> {
         let blobs = self.blobs();
         let index = store::folder_of(&place.state, runtime.roots().workspace()).join("snapshot-index");
         let source = Source::workspace(runtime).indexed(index);
-        let manifest = blocking(move || take(&source, &blobs)).await?;
+        let to = blobs.clone();
+        let manifest = blocking(move || take(&source, &to)).await?;
+        blobs.settle().await?;
         report(&manifest.left_out, "is not sent");
         self.put(manifest.to_bytes()).await
     }
@@ -63,8 +77,9 @@ impl Travel<'_> {
         to: &Path,
     ) -> Result<Manifest, Fault> {
         let manifest = Manifest::from_bytes(&self.engine.get(id).await.map_err(fault)?)?;
-        let (blobs, cache, to) = (self.blobs(), Cache::new(contents), to.to_owned());
-        blocking(move || materialize(&manifest, &blobs, &cache, &to).map(|()| manifest)).await
+        let (blobs, contents, to) = (self.blobs(), contents.to_owned(), to.to_owned());
+        blobs.prefetch(&manifest, &contents).await?;
+        blocking(move || materialize(&manifest, &blobs, &Cache::new(&contents), &to).map(|()| manifest)).await
     }
 
     /// Stores what changed in a folder since it was made, and returns the id of the patch; none if nothing changed. Files
@@ -79,12 +94,13 @@ impl Travel<'_> {
         of_worker: &Runtime,
     ) -> Result<Option<BlobId>, Fault> {
         let (blobs, made, folder) = (self.blobs(), made.clone(), folder.to_owned());
-        let masking = of_worker.clone();
+        let (masking, to) = (of_worker.clone(), blobs.clone());
         let patch = blocking(move || {
             let is_secret = move |text: &str| matches!(masking.masked(text), std::borrow::Cow::Owned(_));
-            Patch::between(&made, &Source::folder(&folder, is_secret)?, &blobs)
+            Patch::between(&made, &Source::folder(&folder, is_secret)?, &to)
         })
         .await?;
+        blobs.settle().await?;
         if patch.is_empty() && patch.left_out.is_empty() {
             return Ok(None);
         }
@@ -134,7 +150,12 @@ impl Travel<'_> {
     }
 
     fn blobs(&self) -> EngineBlobs {
-        EngineBlobs { engine: self.engine.clone(), runtime: Handle::current() }
+        EngineBlobs {
+            engine: self.engine.clone(),
+            runtime: Handle::current(),
+            storing: Arc::default(),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        }
     }
 }
 
@@ -143,22 +164,67 @@ impl EngineBlobs {
     fn wait<T>(&self, request: Soon<'_, engine::Result<T>>) -> Result<T, Fault> {
         self.runtime.block_on(request).map_err(fault)
     }
+
+    /// Waits until everything is stored.
+    async fn settle(&self) -> Result<(), Fault> {
+        let mut storing = std::mem::take(&mut *self.storing.lock());
+        while let Some(stored) = storing.join_next().await {
+            stored
+                .map_err(|error| Fault::bug(format!("a content was not stored: {error}")))?
+                .map_err(fault)?;
+        }
+        Ok(())
+    }
+
+    /// Fills the cache with the small contents of a manifest that it lacks.
+    async fn prefetch(&self, manifest: &Manifest, contents: &Path) -> Result<(), Fault> {
+        let small = manifest.files.values().filter_map(|it| match it {
+            Node::File { hash, len, .. } if *len <= SMALL => Some(*hash),
+            _ => None,
+        });
+        let hashes: Vec<BlobHash> = small.collect::<BTreeSet<_>>().into_iter().collect();
+        let cache = contents.to_owned();
+        let lacking = blocking(move || Cache::new(&cache).lacking(&hashes)).await?;
+        let gets = lacking.into_iter().map(|hash| async move {
+            let content = self.engine.get(&id_of(&hash)?).await.map_err(fault)?;
+            Ok::<_, Fault>((hash, content))
+        });
+        let mut gets = stream::iter(gets).buffer_unordered(AT_ONCE);
+        while let Some(got) = gets.next().await {
+            let (hash, content) = got?;
+            let cache = contents.to_owned();
+            blocking(move || Cache::new(&cache).put(&hash, &content)).await?;
+        }
+        Ok(())
+    }
 }
 
 impl Blobs for EngineBlobs {
     fn lacking(&self, hashes: &[BlobHash]) -> Result<Vec<BlobHash>, Fault> {
-        let mut lacking = Vec::new();
-        for hash in hashes {
-            let id = id_of(hash)?;
-            if !self.wait(self.engine.has(&id))? {
-                lacking.push(*hash);
-            }
-        }
-        Ok(lacking)
+        let asked = hashes.iter().map(|hash| async move {
+            let is_there = self.engine.has(&id_of(hash)?).await.map_err(fault)?;
+            Ok::<_, Fault>((*hash, is_there))
+        });
+        let answers = stream::iter(asked).buffered(AT_ONCE);
+        let answers: Vec<_> = self.runtime.block_on(answers.collect());
+        let lacks = |it: Result<(BlobHash, bool), Fault>| match it {
+            Ok((_, true)) => None,
+            Ok((hash, false)) => Some(Ok(hash)),
+            Err(fault) => Some(Err(fault)),
+        };
+        answers.into_iter().filter_map(lacks).collect()
     }
 
     fn put(&self, _: &BlobHash, content: &[u8]) -> Result<(), Fault> {
-        self.wait(self.engine.put(Content::Bytes(content.to_vec()))).map(drop)
+        let turn = self.runtime.block_on(self.turns.clone().acquire_owned());
+        let turn = turn.map_err(|error| Fault::bug(error.to_string()))?;
+        let (engine, content) = (self.engine.clone(), content.to_vec());
+        let store = async move {
+            let _turn = turn;
+            engine.put(Content::Bytes(content)).await.map(drop)
+        };
+        self.storing.lock().spawn_on(store, &self.runtime);
+        Ok(())
     }
 
     fn get(&self, hash: &BlobHash) -> Result<Vec<u8>, Fault> {

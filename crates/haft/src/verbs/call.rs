@@ -1,5 +1,7 @@
 //! `haft call`: one call of a tool, or a batch of them, printed as a model would read it.
 
+mod on;
+
 use std::{
     io::{BufRead, Read},
     path::Path,
@@ -19,9 +21,11 @@ use crate::{
     Options, Place,
     ask::{self, approver},
     print,
+    remote::OfWorker,
     terminal::interrupt::{self, STOPPED},
     workspace_check::{self, Asking},
 };
+use on::On;
 
 #[derive(Args)]
 pub struct Call {
@@ -41,6 +45,10 @@ pub struct Call {
     preview: bool,
     #[command(flatten)]
     strict: Strict,
+    #[command(flatten)]
+    remote: On,
+    #[command(flatten)]
+    of_worker: OfWorker,
 }
 
 /// The context of calls: session, toolset and cancellation.
@@ -70,6 +78,11 @@ impl Call {
             None => String::new(),
         };
         let arguments = if self.preview { previewed(self.tool.as_deref(), &arguments)? } else { arguments };
+        if let Some(labels) = &self.remote.on {
+            return self.elsewhere(labels.clone(), &arguments, options, place).await;
+        }
+        let narrowed = self.of_worker.narrow(options)?;
+        let options = narrowed.as_ref().unwrap_or(options);
         workspace_check::check(options, place, Asking::Possible)?;
         let cancel = CancellationToken::new();
         interrupt::watch(cancel.clone(), || ()).map_err(|error| {
@@ -122,6 +135,14 @@ impl Call {
             }
         }
         match self.json {
+            // The sender prints what a model would read.
+            true if self.of_worker.is_given() => {
+                let mut whole = whole(&tool, &answer);
+                if let Value::Object(all) = &mut whole {
+                    all.insert("text".to_owned(), json!(read(&answer)));
+                }
+                print::json(&whole);
+            }
             true => print::json(&whole(&tool, &answer)),
             false => print::out(&read(&answer)),
         }

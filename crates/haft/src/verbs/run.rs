@@ -41,6 +41,7 @@ use crate::{
     workspace_check::{self, Asking},
 };
 use on::On;
+pub(super) use on::tell_landed;
 use others::Others;
 use output::Done;
 use task::{Found, Task};

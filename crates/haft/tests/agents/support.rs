@@ -232,6 +232,7 @@ impl Fixture {
                 None => "BASE".into(),
             }),
             section: wish.section,
+            elsewhere: None,
             person: wish.person,
         });
         Home { agent, events }

@@ -1,6 +1,7 @@
 //! `haft worker`, `haft run --on`, `haft run --tasks`, `haft workers`: sessions on workers, over the engine of one machine.
 
 mod batch;
+mod called;
 mod cancelled;
 mod landed;
 mod listed;

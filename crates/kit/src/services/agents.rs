@@ -95,6 +95,8 @@ pub struct Task {
     pub time: Option<Duration>,
     /// Maximum number of tokens.
     pub tokens: Option<u64>,
+    /// Labels of a worker on another machine that runs it; this machine, if `None`.
+    pub on: Option<String>,
 }
 
 /// The report of a subagent.

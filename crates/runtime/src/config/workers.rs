@@ -37,6 +37,13 @@ section! {
                 default: Value(|| json!(LEASE_SECONDS)),
                 workspace: OwnFile,
             }
+            /// Tool files whose calls may run on a worker (`haft call --on`): all that they use is in the workspace.
+            /// Those of `shell` and `python` always may.
+            movable: Vec<String> {
+                example: r#"["render", "measure"]"#,
+                default: Words("none"),
+                workspace: OwnFile,
+            }
             /// Servers of a NATS cluster that keep each record. What is stored already keeps its number.
             replicas: Option<u64> {
                 range: 1..=5,

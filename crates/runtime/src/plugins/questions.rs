@@ -124,8 +124,17 @@ async fn report(cx: &Cx, asked: AgentTask) -> Result<Value, Fault> {
     let schema = answer_schema.map(|it| AnswerSchema::parse(&it.to_string())).transpose()?;
     let time = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
     let keep_system = system.is_some();
-    let mut task =
-        Task { profile, prompt: prompt.clone(), briefing, system, keep_system, steps, time, tokens };
+    let mut task = Task {
+        profile,
+        prompt: prompt.clone(),
+        briefing,
+        system,
+        keep_system,
+        steps,
+        time,
+        tokens,
+        on: None,
+    };
     let mut misses = 0;
     loop {
         if let Some(schema) = &schema {

@@ -20,6 +20,8 @@ pub(crate) struct Subagent {
     profile: Option<String>,
     /// Maximum model responses.
     max_turns: Option<usize>,
+    /// Labels of a worker on another machine, such as `gpu`; it gets a copy of the workspace, and its changes land here.
+    on: Option<String>,
 }
 
 impl Tool for Subagent {
@@ -39,8 +41,13 @@ impl Tool for Subagent {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        let task =
-            Task { profile: self.profile, prompt: self.prompt, steps: self.max_turns, ..Task::default() };
+        let task = Task {
+            profile: self.profile,
+            prompt: self.prompt,
+            steps: self.max_turns,
+            on: self.on,
+            ..Task::default()
+        };
         Ok(report::whole(&cx.agents().delegate(task, cx).await?))
     }
 }

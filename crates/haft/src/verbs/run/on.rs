@@ -340,7 +340,7 @@ fn tell(result: &SessionResult, landed: &[Landed], answers: bool) -> Result<Exit
 }
 
 /// Prints what landed and what was refused; returns the number of files that were refused.
-pub(super) fn tell_landed(landed: &[Landed]) -> usize {
+pub(in crate::verbs) fn tell_landed(landed: &[Landed]) -> usize {
     let refused: Vec<&Landed> = landed.iter().filter(|it| it.refused.is_some()).collect();
     let count = landed.len() - refused.len();
     if count > 0 {

@@ -59,6 +59,7 @@ impl Tool for SpawnAgent {
             steps: self.max_iterations,
             time: Some(TIME),
             tokens: None,
+            on: None,
         };
         let report = cx.agents().delegate(task, cx).await?;
         let status = match report.ended {

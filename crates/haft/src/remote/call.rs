@@ -1,0 +1,74 @@
+//! One call of a tool on its way to a worker and back.
+
+use engine::{Grain, Key, Work};
+use kit::{Fault, Kind, Origin};
+use runtime::{Session, config::WorkersSection};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Sender;
+
+/// The tools of the program whose calls may run on another machine: they only use the workspace, which travels.
+const MOVABLE: [&str; 2] = ["shell", "python"];
+
+/// A call for another machine. Nothing in it grants anything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemoteCall {
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) toolset: Option<String>,
+}
+
+/// The result of a call that came to its end, as the sender gets it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CallResult {
+    /// The result as `haft call --json` prints it, with the text that a model reads as `text`.
+    pub(crate) answer: Value,
+    /// The exit code of `haft call`.
+    pub(crate) code: u8,
+    /// The host that ran it.
+    pub(crate) host: String,
+    /// Its duration in milliseconds.
+    pub(crate) ms: u64,
+}
+
+impl RemoteCall {
+    /// Checks that calls of this tool may run elsewhere: `shell`, `python`, and tool files that the person marked as movable.
+    ///
+    /// # Errors
+    /// When they may not, or there is no such tool.
+    pub(crate) fn check(&self, session: &Session, workers: &WorkersSection) -> Result<(), Fault> {
+        let (name, catalog) = (&self.tool, session.catalog());
+        let Some(tool) = catalog.get(name) else {
+            return Err(Fault::not_found(format!("there is no tool `{name}`"))
+                .next("`haft list` shows the tools of this workspace."));
+        };
+        let refused = |next: String| {
+            Err(Fault::new(Kind::Denied, format!("calls of `{name}` run on this machine only")).next(next))
+        };
+        match &tool.spec().origin {
+            Origin::Program if MOVABLE.contains(&name.as_str()) => Ok(()),
+            Origin::File(_) if workers.movable.contains(name) => Ok(()),
+            Origin::File(_) => refused(format!(
+                "If all that it uses is in the workspace, add it to your haft.toml: [workers] movable = [\"{name}\"]"
+            )),
+            _ => refused(format!(
+                "On workers run: {}, and tool files in `movable` of [workers].",
+                MOVABLE.join(", ")
+            )),
+        }
+    }
+}
+
+impl Sender {
+    /// Returns the work for one call. An idempotent call runs again when its worker is lost.
+    ///
+    /// # Errors
+    /// When the call can't be written as JSON.
+    pub(crate) fn call(&self, key: Key, call: &RemoteCall, idempotent: bool) -> Result<Work, Fault> {
+        let task = serde_json::to_value(call).map_err(|error| Fault::bug(format!("call: {error}")))?;
+        Ok(self.work_of(key, Grain::Call, task, idempotent))
+    }
+}

@@ -1,0 +1,154 @@
+//! Subagents on other machines: `subagent` with `on`.
+
+use agent::{Elsewhere, profiles::Profiles};
+use engine::{Key, Outcome};
+use kit::{
+    Cx, Fault, Kind, counted,
+    services::{Report, Soon, Task as Delegated, TaskEnd},
+};
+use runtime::Session;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Followed, Landed, Sender, SessionResult, Task, Travel, labels, needs::needs_of};
+use crate::{Options, Place};
+
+/// Sends the tasks of a session's agent to workers.
+pub(crate) struct Subagents {
+    pub(crate) place: Place,
+    pub(crate) options: Options,
+    pub(crate) profiles: Profiles,
+}
+
+impl Elsewhere for Subagents {
+    fn run<'a>(
+        &'a self,
+        on: &'a str,
+        task: Delegated,
+        session: &'a Session,
+        cx: &'a Cx,
+    ) -> Soon<'a, Result<Report, Fault>> {
+        Box::pin(self.sent(on, task, session, cx))
+    }
+}
+
+impl Subagents {
+    async fn sent(&self, on: &str, task: Delegated, session: &Session, cx: &Cx) -> Result<Report, Fault> {
+        let labels = labels(on).map_err(Fault::bad_args)?;
+        let engine = super::open(None, &self.place).await?;
+        let mut limits = super::limits(&self.options.config(&self.place)?)?;
+        if let (Value::Object(all), Some(tools)) = (&mut limits, &session.limits().tools) {
+            // The session's own limits go along: those of its profile, and those of the agents above it.
+            all.insert("tools".to_owned(), json!(tools));
+        }
+        let runtime = session.runtime();
+        let profile = task.profile.as_deref();
+        let needs = needs_of(runtime, &self.profiles, session, profile);
+        let snapshot = Travel { engine: &engine }.take(runtime, &self.place).await?;
+        let sender = Sender { engine, labels, needs, snapshot, limits };
+        let sent = Task {
+            words: words(&task),
+            profile: task.profile.clone(),
+            plan: session.limits().read_only,
+            max_steps: task.steps,
+            max_seconds: task.time.map(|it| it.as_secs().max(1)),
+            max_tokens: task.tokens,
+            ..Task::default()
+        };
+        sent.check()?;
+        let key = Key { session: runtime.store().call_id(), step: 0, call: 0, attempt: 0 };
+        let work = sender.work(key, &sent, false)?;
+        sender.offer(&work).await?;
+        let cancel = CancellationToken::new();
+        let (mut nobody, stop) = (None, cancel.clone());
+        let see = |followed| {
+            if let Followed::Waits(why) = followed
+                && !why.contains("are busy")
+            {
+                // The model can do something else; a person would start a worker.
+                nobody = Some(why);
+                stop.cancel();
+            }
+        };
+        let stopped = async {
+            cx.cancelled().await;
+            cancel.cancel();
+            std::future::pending::<()>().await;
+        };
+        let outcome = tokio::select! {
+            biased;
+            ended = sender.follow(&work, &cancel, see) => ended?.0,
+            () = stopped => return Err(Fault::new(Kind::Cancelled, "it was stopped")),
+        };
+        let (result, patch) = match outcome {
+            Outcome::Done { result, patch } => (result, patch),
+            Outcome::Cancelled => {
+                return Err(nobody.map_or_else(
+                    || Fault::new(Kind::Cancelled, "it was stopped; nothing was changed here"),
+                    |why| {
+                        Fault::new(Kind::Unavailable, format!("nobody takes it: {why}"))
+                            .next("Leave out `on`: it runs here.")
+                    },
+                ));
+            }
+            Outcome::Failed { error } => return Err(Fault::new(Kind::Failed, error)),
+            Outcome::Interrupted => {
+                let what =
+                    "the worker was lost after the task had begun: it may have happened, wholly or in part";
+                return Err(Fault::new(Kind::Failed, what).next("Its changes of files are lost with it."));
+            }
+        };
+        let result: SessionResult = serde_json::from_value(result).map_err(|error| {
+            Fault::new(Kind::Failed, format!("the worker's result can't be read: {error}"))
+        })?;
+        let landed = match &patch {
+            Some(patch) => {
+                Travel { engine: &sender.engine }.land(patch, session, &CancellationToken::new()).await?
+            }
+            None => Vec::new(),
+        };
+        report(result, task.profile, &landed)
+    }
+}
+
+/// Returns the words of the task.
+fn words(task: &Delegated) -> String {
+    let parts = [task.system.as_deref(), task.briefing.as_deref(), Some(task.prompt.as_str())];
+    parts.into_iter().flatten().map(str::trim).filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n\n")
+}
+
+fn report(result: SessionResult, profile: Option<String>, landed: &[Landed]) -> Result<Report, Fault> {
+    let SessionResult { ended, host, ms, .. } = result;
+    let text = |name: &str| ended.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let number = |it: Option<&Value>| it.and_then(Value::as_u64).unwrap_or_default();
+    let end = match ended.get("ended").and_then(Value::as_str) {
+        Some("done") => TaskEnd::Completed,
+        Some("limit") => TaskEnd::Limit(format!("a limit on {host}")),
+        _ => {
+            let why = ended.get("error").and_then(|it| it.get("what")).and_then(Value::as_str);
+            return Err(Fault::new(Kind::Failed, format!("on {host}: {}", why.unwrap_or("it did not end"))));
+        }
+    };
+    let mut notes = Vec::new();
+    let changed: Vec<&str> =
+        landed.iter().filter(|it| it.refused.is_none()).map(|it| it.path.as_str()).collect();
+    if !changed.is_empty() {
+        notes.push(format!("changed {} here: {}", counted(changed.len(), "file"), changed.join(", ")));
+    }
+    let refused =
+        landed.iter().filter_map(|it| Some(format!("not changed: {}: {}", it.path, it.refused.as_ref()?)));
+    notes.extend(refused);
+    let usage = ended.get("usage");
+    let tokens = ["input", "output"].iter().map(|it| number(usage.and_then(|usage| usage.get(it)))).sum();
+    Ok(Report {
+        agent: host,
+        profile,
+        ended: end,
+        text: text("text"),
+        steps: usize::try_from(number(ended.get("steps"))).unwrap_or_default(),
+        tokens,
+        cost: ended.get("cost").and_then(Value::as_f64),
+        took: std::time::Duration::from_millis(ms),
+        notes,
+    })
+}
