@@ -265,6 +265,9 @@ impl<S: Storage> Engine for Leases<S> {
 
     async fn claim(&self, worker: &Worker) -> Result<Option<(Work, Lease)>> {
         self.observe();
+        if self.0.storage.requested(&worker.id).await?.is_some() {
+            return Ok(None);
+        }
         loop {
             let id = tokio::select! {
                 biased;

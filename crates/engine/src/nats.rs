@@ -371,6 +371,10 @@ impl Storage for Nats {
         presence::control(self, worker, control).await
     }
 
+    async fn requested(&self, worker: &str) -> Result<Option<Control>> {
+        presence::requested(self, worker).await
+    }
+
     async fn controlled(&self, worker: &str) -> Result<Control> {
         presence::controlled(self, worker).await
     }

@@ -221,12 +221,16 @@ impl Storage for Sqlite {
         self.write(move |it| presence::control(it, &worker, control)).await
     }
 
+    async fn requested(&self, worker: &str) -> Result<Option<Control>> {
+        let worker = worker.to_owned();
+        self.read(move |it| presence::controlled(it, &worker)).await
+    }
+
     async fn controlled(&self, worker: &str) -> Result<Control> {
         let mut changes = self.changes.subscribe();
         loop {
             changes.borrow_and_update();
-            let id = worker.to_owned();
-            if let Some(control) = self.read(move |it| presence::controlled(it, &id)).await? {
+            if let Some(control) = self.requested(worker).await? {
                 return Ok(control);
             }
             changed(&mut changes).await?;

@@ -62,6 +62,8 @@ pub(crate) trait Storage: Send + Sync + 'static {
     async fn leave(&self, worker: &str) -> Result<()>;
     async fn workers(&self) -> Result<Vec<Worker>>;
     async fn control(&self, worker: &str, control: Control) -> Result<()>;
+    /// Returns the request to this worker, if there is one.
+    async fn requested(&self, worker: &str) -> Result<Option<Control>>;
     /// Waits for a request to this worker.
     async fn controlled(&self, worker: &str) -> Result<Control>;
 

@@ -152,6 +152,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("workers list", &["haft workers list", "haft workers list --engine nats://10.0.0.5:4222"]),
     ("workers drain", &["haft workers drain box-1a2b3c", "haft workers drain all"]),
     ("workers stop", &["haft workers stop box-1a2b3c", "haft workers stop all"]),
+    ("workers cancel", &["haft workers cancel s_0v9myjq3dbkt-0-0-0"]),
     ("workers up", &["haft workers up", "haft workers up --stop"]),
     ("models", &["haft models", "haft models anthropic", "haft models --known"]),
     (
@@ -160,6 +161,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "haft call read '{\"path\": \"README.md\"}'",
             "haft call shell '{\"command\": \"cargo test\"}' --json",
             "haft call --batch calls.jsonl",
+            "haft call --on gpu shell '{\"command\": \"nvidia-smi\"}'",
         ],
     ),
     ("tools", &["haft tools", "haft tools --cost", "haft tools --toolset navi --json"]),

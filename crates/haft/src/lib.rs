@@ -27,6 +27,7 @@
 
 mod acp_backend;
 mod agent_factory;
+mod agent_options;
 mod ask;
 mod attach;
 mod client_roots;

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
 };
@@ -129,12 +129,22 @@ impl Session {
 /// Decides about one file.
 fn place(session: &Arc<SessionState>, path: &str) -> Result<Place, Fault> {
     let absolute = session.runtime().roots().workspace().join(path);
-    let text = |it: &std::path::Path| it.to_str().map(str::to_owned);
+    let text = |it: &Path| it.to_str().map(str::to_owned);
     let (Some(folder), Some(name)) = (absolute.parent().and_then(text), absolute.file_name()) else {
         return Err(Fault::bad_args(format!("`{path}` does not name a file")));
     };
     // The last name is not followed: it may be a symlink that the change is about.
-    let location = session.runtime().roots().locate(&folder)?.join(name);
+    let roots = session.runtime().roots();
+    let location = match roots.locate(&folder) {
+        Err(fault) if fault.kind == Kind::NotFound => {
+            // A file on the way, which the same call may remove.
+            let mut above = Path::new(&folder).ancestors().skip(1);
+            let near = above.find_map(|it| Some((it, roots.locate(it.to_str()?).ok()?)));
+            let (near, location) = near.ok_or(fault)?;
+            location.join(absolute.strip_prefix(near).unwrap_or(&absolute))
+        }
+        found => found?.join(name),
+    };
     if location.absolute() != absolute {
         return Err(Fault::denied(format!(
             "`{path}` leads through a symlink to `{location}`; a change from elsewhere follows none"

@@ -8,6 +8,9 @@ use kit::{
 };
 use runtime::Runtime;
 
+/// Returns whether a content holds a secret.
+type HoldsSecret = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
 /// Limits of a snapshot and of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -28,7 +31,7 @@ impl Default for Limits {
 /// A folder with the rules about what travels.
 pub struct Source {
     pub(crate) roots: Roots,
-    pub(crate) holds_secret: Box<dyn Fn(&[u8]) -> bool + Send + Sync>,
+    pub(crate) holds_secret: HoldsSecret,
     pub(crate) limits: Limits,
     pub(crate) index: Option<PathBuf>,
 }

@@ -147,7 +147,7 @@ pub fn run(folder: &Path, place: Place, load: Load) -> Result<Counts, Trouble> {
     }
     let answered = run.drain();
     run.end();
-    let missing = run.surroundings.missing(place != Place::Sqlite);
+    let missing = run.surroundings.missing(place == Place::Nats);
     answered?;
     let faults = faults.into_iter().map(|(kind, count)| (kind.name(), count)).collect();
     check(&Files::of(folder), faults).map(|it| Counts { missing, ..it })

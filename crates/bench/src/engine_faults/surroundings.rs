@@ -18,7 +18,7 @@ const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 /// How long each fsync takes longer.
 const SLOWER_MICROSECONDS: u32 = 60_000;
 
-/// What this run can do to its processes.
+/// The surroundings of a run: each part is there if this machine allows it.
 pub(super) struct Surroundings {
     folder: PathBuf,
     networks: Vec<Network>,
@@ -204,9 +204,10 @@ impl Network {
             vec!["-n", &network.name, "link", "set", "lo", "up"],
         ];
         let outside = format!("{}/30", network.outside);
-        let ready = did(Command::new("ip").args(&steps[0]))
+        let [join, rest @ ..] = &steps;
+        let ready = did(Command::new("ip").args(join))
             && did(Command::new("ip").args(["addr", "add", &outside, "dev", &network.link]))
-            && steps[1..].iter().all(|it| did(Command::new("ip").args(it)));
+            && rest.iter().all(|it| did(Command::new("ip").args(it)));
         ready.then_some(network)
     }
 }

@@ -58,15 +58,24 @@ pub(super) async fn control(nats: &Nats, worker: &str, control: Control) -> Resu
     Ok(())
 }
 
+pub(super) async fn requested(nats: &Nats, worker: &str) -> Result<Option<Control>> {
+    let subject = subject_of("control", worker);
+    match nats.presence.get_last_raw_message_by_subject(&subject).await {
+        Ok(it) if !it.payload.is_empty() => decoded(&subject, &it.payload).map(Some),
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+        Err(error) => Err(unreachable(error)),
+    }
+}
+
 pub(super) async fn controlled(nats: &Nats, worker: &str) -> Result<Control> {
     let subject = subject_of("control", worker);
     // First the subscription, so that nothing falls in between.
     let mut requests = nats.client.subscribe(subject.clone()).await.map_err(unreachable)?;
     loop {
-        match nats.presence.get_last_raw_message_by_subject(&subject).await {
-            Ok(it) if !it.payload.is_empty() => return decoded(&subject, &it.payload),
-            Ok(_) => {}
-            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {}
+        match requested(nats, worker).await {
+            Ok(Some(control)) => return Ok(control),
+            Ok(None) => {}
             Err(error) => tracing::debug!(%error, "requests to this worker could not be read; trying again"),
         }
         if let Ok(Some(request)) = timeout(LOOK, requests.next()).await {

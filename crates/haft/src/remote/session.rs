@@ -22,7 +22,7 @@ use super::{
     child::{Child, Start},
     folders::{WorkFolder, WorkerFolder},
 };
-use crate::{agent_factory::AgentOptions, print};
+use crate::{agent_options::AgentOptions, print};
 
 /// Pause before a request that did not reach the engine is repeated.
 const AGAIN: Duration = Duration::from_millis(200);

@@ -7,7 +7,7 @@ use runtime::config::Config;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent_factory::AgentOptions;
+use crate::agent_options::AgentOptions;
 
 /// Maximum size of the words that are an argument of a process, in bytes.
 const ARGUMENT: usize = 100 << 10;

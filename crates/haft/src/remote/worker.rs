@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{ANY, fault, folders::WorkerFolder, has, session::Shared, shown};
-use crate::{Options, Place, agent_factory::AgentOptions, print};
+use crate::{Options, Place, agent_options::AgentOptions, print};
 
 /// Pause after the engine could not be reached.
 const AGAIN: Duration = Duration::from_secs(1);

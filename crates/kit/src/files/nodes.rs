@@ -127,8 +127,12 @@ impl Files {
                     absolute.ancestors().skip(1).take(opened.found.rest.len()).collect();
                 for folder in missing.into_iter().rev() {
                     self.inner.history.keep_node(folder)?;
+                    // Each is made before the next one is recorded, which is in it.
+                    if let Some(inside) = folder.join("x").to_str() {
+                        make_folders(inside, &self.resolve(inside)?)?;
+                    }
                 }
-                let (dir, name) = make_folders(path, &opened)?;
+                let (dir, name) = make_folders(path, &self.resolve(path)?)?;
                 Spot { dir, name, location }
             }
             None => return Err(moved_on(path)),
