@@ -4,17 +4,23 @@ mod agents;
 mod approver;
 mod asker;
 mod model;
+#[cfg(feature = "web")]
+mod page_approvals;
 
+#[cfg(feature = "web")]
+use std::sync::OnceLock;
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, services::Progress};
 use parking_lot::Mutex;
-use runtime::{Approver, Session};
+use runtime::{Approver, Request, Session, Verdict};
 use serve::{Client, Offers};
 use tokio::{sync::Notify, time::timeout};
 
 pub(crate) use approver::quoted;
 pub(crate) use asker::{answer as answer_of, message as message_of, schema as form_of};
+#[cfg(feature = "web")]
+pub(crate) use page_approvals::{PageApprovals, PersonDecision, SessionApprovals};
 
 use crate::{Opened, Place};
 
@@ -27,12 +33,22 @@ pub struct ClientSlots {
     clients: Mutex<Clients>,
     /// Notified when a call begins.
     came: Notify,
+    /// The approvals of the session on the page, where clients without elicitation have them decided.
+    #[cfg(feature = "web")]
+    page: OnceLock<Arc<SessionApprovals>>,
+}
+
+/// A call of a client.
+struct RunningCall {
+    id: String,
+    client: Client,
+    progress: Option<Arc<dyn Progress>>,
 }
 
 #[derive(Default)]
 struct Clients {
-    /// The clients of running calls.
-    here: Vec<(String, Client)>,
+    /// The running calls.
+    here: Vec<RunningCall>,
     /// The last client that accepts requests outside of its calls.
     lasting: Option<Client>,
     /// The capabilities of the last client that lent its model.
@@ -41,10 +57,10 @@ struct Clients {
 
 impl ClientSlots {
     /// Records that a call of this client runs, with this id.
-    pub(crate) fn note(&self, call: &str, client: &Client) {
+    pub(crate) fn note(&self, call: &str, client: &Client, progress: Option<Arc<dyn Progress>>) {
         let mut clients = self.clients.lock();
-        clients.here.retain(|(_, client)| client.is_there());
-        clients.here.push((call.to_owned(), client.clone()));
+        clients.here.retain(|it| it.client.is_there());
+        clients.here.push(RunningCall { id: call.to_owned(), client: client.clone(), progress });
         if client.outlives() {
             clients.lasting = Some(client.clone());
         }
@@ -56,6 +72,37 @@ impl ClientSlots {
     /// Returns the approver that asks the client's person.
     pub(crate) fn approver(self: &Arc<Self>) -> Arc<dyn Approver> {
         Arc::new(approver::AtClient(self.clone()))
+    }
+
+    /// Has calls whose client has no elicitation wait for a decision on this page.
+    #[cfg(feature = "web")]
+    pub(crate) fn decided_on(&self, page: &Arc<PageApprovals>, session: &Session, principal: &str) {
+        // It is set once, before the first call.
+        let _ = self.page.set(page.of(session.name(), principal));
+    }
+
+    /// Returns whether calls wait for a decision on a page.
+    fn has_page(&self) -> bool {
+        #[cfg(feature = "web")]
+        return self.page.get().is_some();
+        #[cfg(not(feature = "web"))]
+        false
+    }
+
+    /// Has a person decide on the page, if there is one.
+    #[cfg(feature = "web")]
+    async fn ask_on_page(&self, request: Request) -> Verdict {
+        let Some(page) = self.page.get() else { return Verdict::NobodyThere };
+        let call = request.call.clone();
+        let client = self.of(call.as_deref(), |_| true);
+        let is_own = |it: &&RunningCall| call.as_ref() == Some(&it.id);
+        let progress = self.clients.lock().here.iter().find(is_own).and_then(|it| it.progress.clone());
+        page.ask(request, client, progress).await
+    }
+
+    #[cfg(not(feature = "web"))]
+    async fn ask_on_page(&self, _: Request) -> Verdict {
+        Verdict::NobodyThere
     }
 
     /// Lets the calls of this session start agents and ask the person.
@@ -77,14 +124,14 @@ impl ClientSlots {
     /// oldest running call; if none runs, one that accepts requests outside of calls.
     fn of(&self, call: Option<&str>, fits: impl Fn(Offers) -> bool) -> Option<Client> {
         let clients = self.clients.lock();
-        let there = || clients.here.iter().filter(|(_, client)| client.is_there());
-        let own = there().find(|(id, _)| call == Some(id.as_str()));
+        let there = || clients.here.iter().filter(|it| it.client.is_there());
+        let own = there().find(|it| call == Some(it.id.as_str()));
         let found = match own {
-            Some(own) => Some(own).filter(|(_, client)| fits(client.offers())),
-            None => there().find(|(_, client)| fits(client.offers())),
+            Some(own) => Some(own).filter(|it| fits(it.client.offers())),
+            None => there().find(|it| fits(it.client.offers())),
         };
         let lasting = || clients.lasting.as_ref().filter(|it| it.outlives() && fits(it.offers()));
-        found.map(|(_, client)| client).or_else(|| if own.is_none() { lasting() } else { None }).cloned()
+        found.map(|it| &it.client).or_else(|| if own.is_none() { lasting() } else { None }).cloned()
     }
 
     /// Requests an answer from a client; returns `None` if there is none. If it disconnects, the next client gets the

@@ -185,7 +185,7 @@ impl Backend for McpBackend {
     async fn call(&self, call: Call, client: Client) -> Answer {
         let tool = call.tool.clone();
         if let Some(id) = &call.id {
-            self.slots.note(id, &client);
+            self.slots.note(id, &client, call.progress.clone());
         }
         let mut answer = Backend::call(&self.session, call, client).await;
         match &mut answer.result {

@@ -1,6 +1,6 @@
 //! Approval: the question to a person, and the verdict.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use kit::effect::{Effect, Scope};
 use policy::Rule;
@@ -40,6 +40,13 @@ pub enum Verdict {
     Instead(String),
     /// Nobody can be asked, which counts as a refusal.
     NobodyThere,
+    /// Nobody decided in time, which counts as a refusal.
+    NobodyDecided {
+        /// The time that the call waited.
+        waited: Duration,
+        /// The next step: where a person decides.
+        next: String,
+    },
 }
 
 impl Verdict {
@@ -51,6 +58,7 @@ impl Verdict {
             Self::Yes(Scope::Project) => "approved for this project",
             Self::No | Self::Instead(_) => "refused by the person",
             Self::NobodyThere => "denied, nobody to ask",
+            Self::NobodyDecided { .. } => "denied, nobody decided in time",
         }
     }
 }

@@ -6,28 +6,20 @@
 mod approvals;
 mod questions;
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use kit::{Fault, Kind};
 use tokio::sync::{oneshot, watch};
 
-use crate::{event::Event, log::Log};
-use approvals::Approvals;
+use crate::{approvals::ApprovalTable, event::Event, log::Log};
 use questions::Questions;
-
-/// So many decisions are remembered, to say who decided.
-const REMEMBERED: usize = 256;
 
 /// Asks the people of one session.
 pub struct Hub {
     log: Arc<Log>,
-    approvals: Approvals,
+    approvals: ApprovalTable,
     questions: Questions,
     /// How many attend.
     attending: watch::Sender<usize>,
@@ -43,9 +35,10 @@ pub struct Attendance {
 
 impl Hub {
     pub(crate) fn new(log: &Arc<Log>) -> Arc<Self> {
+        let of_approvals = log.clone();
         Arc::new(Self {
             log: log.clone(),
-            approvals: Approvals::default(),
+            approvals: ApprovalTable::new(move |event| of_approvals.add(event)),
             questions: Questions::default(),
             attending: watch::Sender::new(0),
             waits: AtomicBool::new(false),
@@ -85,7 +78,7 @@ impl Hub {
     /// Ends the hub: nobody decides here any more. Open approvals expire and open questions close.
     pub(crate) fn end(&self) {
         self.set_waits(false);
-        self.end_approvals();
+        self.approvals.end();
         self.end_questions();
     }
 
@@ -124,36 +117,5 @@ impl Hub {
 impl Drop for Attendance {
     fn drop(&mut self) {
         self.hub.attending.send_modify(|it| *it = it.saturating_sub(1));
-    }
-}
-
-/// The newest settled approvals or questions: the id of each, and how it was settled.
-struct Remembered(VecDeque<(String, String)>);
-
-impl Default for Remembered {
-    fn default() -> Self {
-        Self(VecDeque::with_capacity(8))
-    }
-}
-
-impl Remembered {
-    fn add(&mut self, id: String, how: String) {
-        if self.0.len() == REMEMBERED {
-            self.0.pop_front();
-        }
-        self.0.push_back((id, how));
-    }
-
-    /// How this one was settled.
-    fn how(&self, id: &str) -> Option<String> {
-        self.0.iter().find(|it| it.0 == id).map(|it| it.1.clone())
-    }
-
-    /// Why this one can't be decided any more.
-    fn why(&self, what: &str, id: &str) -> Fault {
-        match self.0.iter().find(|it| it.0 == id) {
-            Some((_, how)) => Fault::new(Kind::Stale, format!("the {what} `{id}` was settled before: {how}")),
-            None => Fault::not_found(format!("no {what} `{id}` waits in this session")),
-        }
     }
 }

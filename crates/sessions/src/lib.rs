@@ -4,6 +4,7 @@
 //! numbered row on the disk before a watcher sees it; a watcher that reconnects goes on after the number that it had, also
 //! after the owner was killed. What people do is an operation with an idempotency key, done once.
 
+mod approvals;
 mod client;
 mod command_outputs;
 mod compaction;
@@ -28,6 +29,7 @@ mod unfinished;
 mod watcher;
 mod wire;
 
+pub use approvals::{ApprovalTable, OpenApproval};
 pub use command_outputs::{CommandOutputs, attach_command};
 pub use doing::{Doer, begin, check_pictures};
 pub use event::{Approval, Asked, Decision, Event, Job, Row, TurnEnd};

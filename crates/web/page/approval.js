@@ -33,17 +33,18 @@ export function effectLine(effect, lasting = false) {
 /**
  * Says in one sentence what is asked.
  * @param {Approval} it
+ * @param {string} [client] the MCP client that asks
  */
-function question(it) {
+function question(it, client) {
   const first = it.effects[0]?.split(' ')[0] ?? '';
   const what = { run: 'run a command', 'run-exactly': 'run a command', unconfined: 'run a command outside the sandbox', 'unconfined-exactly': 'run a command outside the sandbox', net: 'use the network', web: 'read a page', write: 'change a file', edit: 'change a file', server: 'start a server' }[first];
-  return `${it.agent ? `The agent ${it.agent}` : 'The agent'} wants to ${what ?? `call ${it.tool}`}`;
+  return `${client ?? (it.agent ? `The agent ${it.agent}` : 'The agent')} wants to ${what ?? `call ${it.tool}`}`;
 }
 
 /**
  * Makes the card of an open approval.
  * @param {Approval} it
- * @param {{session: string, workspace?: string, title?: string}} where
+ * @param {{session: string, workspace?: string, title?: string, client?: string, by?: string | null}} where
  * @param {() => void} onSettled called when it no longer waits, by whoever's decision
  */
 export function approvalCard(it, where, onSettled) {
@@ -95,8 +96,9 @@ export function approvalCard(it, where, onSettled) {
   const effects = it.effects.filter((one) => one.slice(one.indexOf(' ') + 1) !== it.about);
   const titleId = `ask-${where.session}-${it.id}`;
   return h('section', { class: 'ask approval', 'aria-labelledby': titleId, tabindex: -1, onkeydown: keys },
-    h('h2', { id: titleId }, question(it)),
-    where.title !== undefined && h('p', { class: 'muted small' }, 'in ', h('a', { href: `#/session/${encodeURIComponent(where.session)}` }, where.title || 'a session without words')),
+    h('h2', { id: titleId }, question(it, where.client)),
+    where.client !== undefined ? h('p', { class: 'muted small' }, `a program, by MCP${where.by ? `, with the token of ${where.by}` : ''}`)
+      : where.title !== undefined && h('p', { class: 'muted small' }, 'in ', h('a', { href: `#/session/${encodeURIComponent(where.session)}` }, where.title || 'a session without words')),
     it.about && h('pre', { class: 'about', tabindex: 0, role: 'group', 'aria-label': 'What is asked about' }, it.about),
     h('p', null, sentence(it.says)),
     effects.length > 0 && h('ul', { class: 'effects' }, effects.map((one) => h('li', null, effectLine(one)))),

@@ -94,7 +94,8 @@ export type Workspace = {
   sandbox?: string; approve?: string;
 };
 export type Info = { version: string; name: string; role: Role; by_cookie?: boolean; workspaces: Workspace[]; features: string[] };
-export type OpenApproval = { session: string; workspace: string; title: string; approval: Approval };
+/** `client` is the name of the MCP client that asks, and `by` whose token it has; without them a session asks. */
+export type OpenApproval = { session: string; workspace: string; title: string; approval: Approval; client?: string; by?: string | null };
 export type OpenQuestion = { session: string; workspace: string; title: string; question: Question };
 export type ChangingCall = { call: string; tool: string; at_ms: number; undone: boolean; undoes?: string | null; files: Change[] };
 export type HeadDiff = { against: 'head'; commit: string; branch?: string | null; files: Change[]; others: { path: string; kind: string }[]; more?: boolean };

@@ -30,7 +30,7 @@ mod workspaces;
 pub use access::{FileToken, hash_of};
 pub use api::shared_files::files_of;
 pub use problem::all_agents_work;
-pub use protocols::{AcpClient, Protocols};
+pub use protocols::{AcpClient, McpApproval, McpDecision, Protocols};
 pub use role::Role;
 pub use server::{Server, Settings};
 pub use views::{View, change, views};

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sessions::State;
 
 use crate::{
+    protocols::McpApproval,
     rows,
     shared::Shared,
     workspaces::{Workspace, blocking},
@@ -170,18 +171,32 @@ async fn looked_at(workspace: &Arc<Workspace>, found: Found) -> Result<Seen, Fau
     Ok(Seen { session: value, state })
 }
 
-/// The open approvals and questions of these sessions.
-pub(crate) fn waiting(seen: &[Seen]) -> Value {
-    json!({"approvals": approvals(seen), "questions": questions(seen)})
+/// The open approvals and questions of these sessions, and the approvals of MCP clients.
+pub(crate) fn waiting(server: &Shared, seen: &[Seen]) -> Value {
+    json!({"approvals": approvals(server, seen), "questions": questions(seen)})
 }
 
-/// The open approvals of these sessions.
-pub(crate) fn approvals(seen: &[Seen]) -> Vec<Value> {
+/// The open approvals of these sessions, and those of MCP clients.
+pub(crate) fn approvals(server: &Shared, seen: &[Seen]) -> Vec<Value> {
     let all = seen.iter().filter_map(|it| Some((it, it.state.as_ref()?)));
-    all.flat_map(|(it, state)| {
+    let of_sessions = all.flat_map(|(it, state)| {
         state.approvals.iter().map(move |approval| of(it, "approval", rows::approval(approval)))
+    });
+    of_sessions.chain(server.protocols.approvals().iter().map(|it| of_client(server, it))).collect()
+}
+
+fn of_client(server: &Shared, waiting: &McpApproval) -> Value {
+    let McpApproval { workspace, session, client, principal, approval } = waiting;
+    let client = client.as_deref().unwrap_or("an MCP client");
+    let by = server.access.of_principal(principal).map(|it| it.name);
+    json!({
+        "session": session,
+        "workspace": workspace,
+        "title": format!("MCP: {client}"),
+        "client": client,
+        "by": by,
+        "approval": rows::approval(approval),
     })
-    .collect()
 }
 
 /// The open questions of these sessions.

@@ -74,7 +74,7 @@ pub(crate) fn table() -> Vec<Route> {
             &[("after", "The number of the last row that is known; the header Last-Event-ID counts more."), WORKSPACE], -, sessions::events;
         GET "/api/v1/sessions/{session}/rows" Some(View), "Its rows.", &[("after", "The number of the last row that is known."), ("limit", "At most so many."), WORKSPACE], -, sessions::rows;
         GET "/api/v1/events" Some(View), "What changes in the list of sessions, and what waits for somebody, as server-sent events.", &[], -, sessions::all_events;
-        GET "/api/v1/approvals" Some(View), "The open approvals of all sessions.", &[], -, decisions::approvals;
+        GET "/api/v1/approvals" Some(View), "The open approvals of all sessions, and of MCP clients.", &[], -, decisions::approvals;
         POST "/api/v1/sessions/{session}/approvals/{approval}" Some(Approve), "Decides an approval. The first decision wins.", &[WORKSPACE], [decisions::Decide], decisions::decide;
         GET "/api/v1/questions" Some(View), "The open questions of all sessions.", &[], -, decisions::questions;
         POST "/api/v1/sessions/{session}/questions/{question}" Some(Say), "Answers a question. The first answer wins.", &[WORKSPACE], [decisions::Reply], decisions::reply;

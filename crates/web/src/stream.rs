@@ -188,7 +188,7 @@ async fn write_all(server: &Arc<Shared>, sender: &mpsc::Sender<Bytes>) {
                     chunk.push_str(&named("sessions", &json!({"changed": changed, "removed": removed})));
                 }
                 before = Some(sessions);
-                let now = overview::waiting(&seen);
+                let now = overview::waiting(server, &seen);
                 if now != waiting {
                     chunk.push_str(&named("approvals", &now));
                     waiting = now;

@@ -1,4 +1,4 @@
-//! Approval through a client: asks its person by elicitation.
+//! Approval through a client: asks its person by elicitation, or on the page of a server that has one.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -23,10 +23,9 @@ pub(super) struct AtClient(pub(super) Arc<ClientSlots>);
 impl Approver for AtClient {
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async move {
-            let (message, schema) = (
-                quoted(&ask::question(&ask::AboutCall::from(request.clone()), DIFF, "")),
-                schema(!request.offers.is_empty()),
-            );
+            let lasts = !request.offers.is_empty();
+            let (message, schema) =
+                (quoted(&ask::question(&ask::AboutCall::from(request.clone()), DIFF, "")), schema(lasts));
             let call = request.call.as_deref();
             let asked = self.0.through(
                 call,
@@ -38,10 +37,10 @@ impl Approver for AtClient {
             );
             let Ok(answer) = timeout(TIMEOUT, asked).await else { return Verdict::NobodyThere };
             match answer {
-                Some(Ok(Filled::Accepted(filled))) => verdict(&filled, !request.offers.is_empty()),
+                Some(Ok(Filled::Accepted(filled))) => verdict(&filled, lasts),
                 // Whatever kept the client from asking, nobody approved.
                 Some(Ok(Filled::Declined | Filled::Cancelled) | Err(_)) => Verdict::No,
-                None => Verdict::NobodyThere,
+                None => self.0.ask_on_page(request).await,
             }
         })
     }
@@ -52,7 +51,7 @@ impl Approver for AtClient {
     }
 
     fn is_attended(&self, call: &str) -> bool {
-        self.0.of(Some(call), |offers| offers.forms).is_some()
+        self.0.has_page() || self.0.of(Some(call), |offers| offers.forms).is_some()
     }
 }
 

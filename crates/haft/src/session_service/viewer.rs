@@ -202,7 +202,7 @@ impl Feed {
                 Verdict::Yes(Scope::Project) => (Decision::Project, None),
                 Verdict::Instead(words) => (Decision::No, Some(words)),
                 Verdict::No => (Decision::No, None),
-                Verdict::NobodyThere => return None,
+                Verdict::NobodyThere | Verdict::NobodyDecided { .. } => return None,
             };
             Some(Operation::Approve { id, hash, decision, words })
         });

@@ -159,7 +159,7 @@ fn said(verdict: &Verdict) -> Row {
         Verdict::Instead(words) => {
             Row::new("refused", Style::BAD).with(format!(": {}", harmless(words)), Style::PLAIN)
         }
-        Verdict::No | Verdict::NobodyThere => Row::new("refused", Style::BAD),
+        Verdict::No | Verdict::NobodyThere | Verdict::NobodyDecided { .. } => Row::new("refused", Style::BAD),
     }
 }
 

@@ -22,7 +22,11 @@ use sessions::{Opened, Opener, Operation, Prepared, Report, Sessions};
 use tokio_util::sync::CancellationToken;
 use web::{FileToken, Role, Server, Settings, Workspace, hash_of};
 
-use self::{limits::Limits, open_agents::OpenAgents, protocols::ServedProtocols};
+use self::{
+    limits::Limits,
+    open_agents::OpenAgents,
+    protocols::{ApprovalPage, ServedProtocols},
+};
 use super::{
     close,
     listening::{address, end_signal, is_name, listen, private},
@@ -58,13 +62,16 @@ pub struct Serve {
     /// File with tokens, a line each: `NAME ROLE TOKEN`; a role is view, say, approve or own
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
+    /// Time that a call by `/mcp` waits for approval on the page, if its client can't ask; 0 refuses it at once
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    approval_wait: u32,
 }
 
 impl Serve {
     /// # Errors
     /// When the address, a name, a token or a workspace is not valid, or no agent can be created.
     pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let Self { agent, addr, workspace: others, public, tokens: tokens_file } = self;
+        let Self { agent, addr, workspace: others, public, tokens: tokens_file, approval_wait } = self;
         if options.session.is_some() {
             return Err(Fault::bad_args("`--session` has no effect here: all sessions are served")
                 .next("Leave it out."));
@@ -95,7 +102,8 @@ impl Serve {
         served.iter().for_each(|it| it.agents.serve_files_at(&url));
         let workspaces: Vec<Workspace> = served.iter().map(Served::workspace).collect();
         let ids = workspaces.iter().map(|it| it.id.clone());
-        let protocols = ServedProtocols::new(options, &agent, place, served.iter().zip(ids));
+        let page = ApprovalPage { url, wait: Duration::from_secs(approval_wait.into()) };
+        let protocols = ServedProtocols::new(options, &agent, place, served.iter().zip(ids), &page);
         let protocols = Arc::new(protocols);
         let settings = Settings {
             public: public.clone(),

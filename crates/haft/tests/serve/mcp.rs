@@ -9,7 +9,7 @@ use super::support::{ROLES, Served, Stage, token, wait_for};
 use crate::http::support::{Reply, good, initialize};
 
 /// A client of MCP, by the headers that let it in.
-struct Client<'a> {
+pub(super) struct Client<'a> {
     served: &'a Served,
     headers: String,
     path: &'static str,
@@ -17,11 +17,11 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(served: &'a Served, token: &str) -> Self {
+    pub(super) fn new(served: &'a Served, token: &str) -> Self {
         Self { served, headers: good(token), path: "/mcp", session: None }
     }
 
-    fn post(&self, message: &Value) -> Reply {
+    pub(super) fn post(&self, message: &Value) -> Reply {
         let session = self.session.as_ref().map(|it| format!("Mcp-Session-Id: {it}\r\n")).unwrap_or_default();
         let headers = format!("{}{session}", self.headers);
         self.served.raw(&format!("POST {}", self.path), &headers, message.to_string().as_bytes())
@@ -29,7 +29,7 @@ impl<'a> Client<'a> {
 
     /// Opens a session.
     #[track_caller]
-    fn begin(mut self) -> Self {
+    pub(super) fn begin(mut self) -> Self {
         let reply = self.post(&initialize());
         assert_eq!(reply.status, 200, "{reply:?}");
         self.session = reply.header("mcp-session-id");
@@ -47,12 +47,12 @@ impl<'a> Client<'a> {
     }
 
     #[track_caller]
-    fn reads(&self, path: &str) -> String {
+    pub(super) fn reads(&self, path: &str) -> String {
         self.call("read", json!({"path": path}))["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
     /// Sends a message, and returns the stream of its answer after the head.
-    fn stream(&self, line: &str, body: &str) -> BufReader<std::net::TcpStream> {
+    pub(super) fn stream(&self, line: &str, body: &str) -> BufReader<std::net::TcpStream> {
         let mut socket = self.served.connect();
         let head = format!(
             "{line} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{}Mcp-Session-Id: {}\r\nContent-Length: {}\r\n\r\n{body}",
@@ -75,7 +75,7 @@ fn called(tool: &str, arguments: Value) -> Value {
 }
 
 /// Reads until the connection ends.
-fn rest(mut lines: BufReader<std::net::TcpStream>) -> String {
+pub(super) fn rest(mut lines: BufReader<std::net::TcpStream>) -> String {
     let (mut text, mut line) = (String::new(), String::new());
     // A connection that is reset has ended, too.
     while lines.read_line(&mut line).is_ok_and(|it| it > 0) {

@@ -6,6 +6,7 @@ mod changes;
 mod commits;
 mod files;
 mod mcp;
+mod mcp_approvals;
 mod open_agents;
 mod openai;
 mod roles;

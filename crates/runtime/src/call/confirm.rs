@@ -10,7 +10,7 @@ use kit::{
 use parking_lot::Mutex;
 use policy::Rule;
 
-use super::questions::{UNATTENDED, stopped};
+use super::questions::{UNATTENDED, stopped, undecided};
 
 use crate::{
     approve::{Request, Verdict},
@@ -65,6 +65,7 @@ impl Confirming {
             Verdict::No => refused("the person said no"),
             Verdict::Instead(words) => refused(&format!("the person said no: {words}")),
             Verdict::NobodyThere => refused("there was nobody to ask"),
+            Verdict::NobodyDecided { waited, next } => Err(undecided(&rule, waited, next)),
         }
     }
 

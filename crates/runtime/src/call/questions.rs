@@ -3,7 +3,7 @@
 //! There is one question at a time if the person reads one at a time. The time to answer does not count as
 //! the call's, and a grant that arrives meanwhile answers a question.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use kit::{Fault, Kind, Touch, Touches, effect::Effect, net::HostPattern, quote::quote};
 use policy::Rule;
@@ -131,8 +131,14 @@ impl Asking<'_> {
                     .next("Nothing was changed. Do what the person says."))
             }
             Some(Verdict::NobodyThere) => Err(denied(self.session, rule, "there was nobody to ask")),
+            Some(Verdict::NobodyDecided { waited, next }) => Err(undecided(rule, waited, next)),
         }
     }
+}
+
+/// Returns the fault for a call that nobody decided on in time.
+pub(super) fn undecided(rule: &Rule, waited: Duration, next: String) -> Fault {
+    Fault::denied(format!("{rule}; nobody decided within {} s", waited.as_secs())).next(next)
 }
 
 /// Returns the fault for a call that was stopped during a question.

@@ -9,8 +9,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::{
+    approvals::Remembered,
     event::{Asked, Event},
-    hub::{Hub, Remembered},
+    hub::Hub,
 };
 
 /// The questions of one session.

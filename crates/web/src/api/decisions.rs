@@ -10,6 +10,7 @@ use crate::{
     call::{Call, Done},
     overview::{self, Look},
     problem::Problem,
+    protocols::McpDecision,
 };
 
 /// A decision on one call.
@@ -48,7 +49,7 @@ pub(crate) struct Reply {
 
 pub(crate) async fn approvals(call: Call) -> Done {
     let seen = overview::all(&call.server, &Look::default()).await?;
-    Ok(Answer::ok(&json!({"approvals": overview::approvals(&seen)})))
+    Ok(Answer::ok(&json!({"approvals": overview::approvals(&call.server, &seen)})))
 }
 
 pub(crate) async fn questions(call: Call) -> Done {
@@ -67,9 +68,22 @@ pub(crate) async fn decide(mut call: Call) -> Done {
     if words.is_some() && decision != Decision::No {
         return Err(Problem::bad("`words` go with the decision `no`"));
     }
+    let made = McpDecision {
+        session: call.name(0),
+        approval: call.name(1),
+        hash: &hash,
+        decision,
+        words: words.clone(),
+        by: &call.who.name,
+        principal: &call.who.principal(),
+    };
+    let decided = Answer::ok(&json!({"decision": verdict, "by": call.who.name}));
+    if let Some(done) = call.server.protocols.decide(made) {
+        return done.map(|()| decided).map_err(|fault| Problem::of_decision(&fault));
+    }
     let operation = Operation::Approve { id: call.name(1).to_owned(), hash, decision, words };
     act(&call, operation).await?;
-    Ok(Answer::ok(&json!({"decision": verdict, "by": call.who.name})))
+    Ok(decided)
 }
 
 pub(crate) async fn reply(mut call: Call) -> Done {

@@ -214,7 +214,7 @@ pub(crate) async fn metrics(call: Call) -> Done {
         let is = |it: &&overview::Seen| it.session.get("state").is_some_and(|it| it == state);
         (state, seen.iter().filter(is).count())
     });
-    let waiting = overview::approvals(&seen).len() + overview::questions(&seen).len();
+    let waiting = overview::approvals(&call.server, &seen).len() + overview::questions(&seen).len();
     let text = call.server.counts.text(&states, waiting);
     Ok(Answer::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
 }

@@ -7,6 +7,8 @@ use parking_lot::Mutex;
 use runtime::{Session, plugins::Watching};
 
 use super::ToolArgs;
+#[cfg(feature = "web")]
+use crate::client_services::PageApprovals;
 use crate::{
     McpBackend, Opened, Options, Place,
     client_services::ClientSlots,
@@ -24,6 +26,9 @@ pub(in crate::verbs) struct Opening {
     place: Place,
     tools: ToolArgs,
     standing: Mutex<Vec<Arc<OpenWorkspace>>>,
+    /// The page on which calls of clients without elicitation are decided.
+    #[cfg(feature = "web")]
+    page: Option<Arc<PageApprovals>>,
 }
 
 /// A workspace that is open.
@@ -46,9 +51,22 @@ impl Opening {
         tools: ToolArgs,
     ) -> Result<Self, Fault> {
         let (asked, place) = (options.clone(), place.clone());
-        let opening = Self { options: asked, place, tools, standing: Mutex::default() };
+        let opening = Self {
+            options: asked,
+            place,
+            tools,
+            standing: Mutex::default(),
+            #[cfg(feature = "web")]
+            page: None,
+        };
         opening.open(options).await?;
         Ok(opening)
+    }
+
+    /// Has calls of clients without elicitation wait for a decision on this page.
+    #[cfg(feature = "web")]
+    pub(in crate::verbs) fn decided_on(self, page: Option<Arc<PageApprovals>>) -> Self {
+        Self { page, ..self }
     }
 
     /// Returns the session backend of the newest workspace.
@@ -85,6 +103,10 @@ impl Opening {
         let (session, slots) = self.session(&standing.opened, None);
         // A client that reconnects with the same token finds its earlier jobs. Session names contain no slash.
         session.keep_jobs(&format!("http/{principal}"));
+        #[cfg(feature = "web")]
+        if let Some(page) = &self.page {
+            slots.decided_on(page, &session, principal);
+        }
         Ok(McpBackend::new(session, &standing.opened, slots))
     }
 

@@ -1,18 +1,19 @@
 //! MCP and the Agent Client Protocol of `haft serve`: the same as of `haft mcp --http` and `haft acp`, under the server's roles.
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use kit::{Fault, services::Soon};
 use serve::gate::{Endpoints, Mounted, endpoint};
 use sessions::{Guard, Operation, Sessions};
 use tokio::sync::OnceCell;
-use web::{AcpClient, Protocols, Role, guard};
+use web::{AcpClient, McpApproval, McpDecision, Protocols, Role, guard};
 
 use super::{Served, ServedAgents};
 use crate::{
     Options, Place,
     acp_backend::{Backend, Hosted, HostedWorkspace},
     agent_factory::{AgentFactory, AgentOptions},
+    client_services::{PageApprovals, PersonDecision},
     verbs::mcp::{ToolArgs, workspaces::Opening},
 };
 
@@ -27,6 +28,14 @@ pub(super) struct ServedProtocols {
     workspaces: Vec<Workspace>,
 }
 
+/// The page on which MCP calls are decided.
+pub(super) struct ApprovalPage {
+    /// The address of the server.
+    pub(super) url: String,
+    /// The time that a call waits; zero: it does not.
+    pub(super) wait: Duration,
+}
+
 /// One workspace of the server.
 struct Workspace {
     id: String,
@@ -35,6 +44,7 @@ struct Workspace {
     agents: Arc<ServedAgents>,
     sessions: Sessions,
     mcp: OnceCell<Mcp>,
+    approvals: Option<Arc<PageApprovals>>,
 }
 
 /// The MCP endpoint of a workspace. Its tools are those of `haft mcp`, in a runtime of its own.
@@ -50,7 +60,12 @@ impl ServedProtocols {
         agent: &AgentOptions,
         place: &Place,
         served: impl Iterator<Item = (&'a Served, String)>,
+        approvals: &ApprovalPage,
     ) -> Self {
+        let of_page = || {
+            let page = format!("{}/#/approvals", approvals.url);
+            (!approvals.wait.is_zero()).then(|| PageApprovals::new(page, approvals.wait))
+        };
         let workspaces = served.map(|(it, id)| Workspace {
             id,
             options: Options { dir: Some(it.path().to_owned()), ..options.clone() },
@@ -58,6 +73,7 @@ impl ServedProtocols {
             agents: it.agents.clone(),
             sessions: it.sessions.clone(),
             mcp: OnceCell::new(),
+            approvals: of_page(),
         });
         let workspaces = workspaces.collect();
         Self { options: options.clone(), agent: agent.clone(), place: place.clone(), workspaces }
@@ -72,6 +88,7 @@ impl ServedProtocols {
 
     async fn open(&self, workspace: &Workspace) -> Result<Mcp, Fault> {
         let opening = Opening::new(&workspace.options, &self.place, ToolArgs::default()).await?;
+        let opening = opening.decided_on(workspace.approvals.clone());
         let opening = Arc::new(opening);
         let (about, of_sessions) = (opening.about()?, opening.clone());
         let open = move |visit: serve::Visit<'_>| {
@@ -96,6 +113,29 @@ impl Protocols for ServedProtocols {
 
     fn open_mcp(&self) -> Vec<Arc<dyn Mounted>> {
         self.workspaces.iter().filter_map(|it| it.mcp.get()).map(|it| it.endpoint.clone()).collect()
+    }
+
+    fn approvals(&self) -> Vec<McpApproval> {
+        let mut all = Vec::new();
+        for workspace in &self.workspaces {
+            for session in workspace.approvals.iter().flat_map(|it| it.sessions()) {
+                all.extend(session.waiting().into_iter().map(|approval| McpApproval {
+                    workspace: workspace.id.clone(),
+                    session: session.session().to_owned(),
+                    client: session.client(),
+                    principal: session.principal().to_owned(),
+                    approval,
+                }));
+            }
+        }
+        all
+    }
+
+    fn decide(&self, made: McpDecision<'_>) -> Option<Result<(), Fault>> {
+        let McpDecision { session, approval, hash, decision, words, by, principal } = made;
+        let all = self.workspaces.iter().filter_map(|it| it.approvals.as_ref()).flat_map(|it| it.sessions());
+        let found = all.into_iter().find(|it| it.session() == session)?;
+        Some(found.decide(PersonDecision { approval, hash, decision, words, by, principal }))
     }
 
     fn acp(&self, client: AcpClient) -> Soon<'static, ()> {

@@ -1,0 +1,175 @@
+//! Approvals of MCP clients without elicitation: their calls wait on the page.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use super::{
+    mcp::{Client, rest},
+    support::{Served, Stage, token, wait_for},
+};
+
+/// A call that writes a file which needs approval, and asks for its progress.
+fn writes(id: u32) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
+        "name": "write", "arguments": {"path": ".envrc", "content": format!("export A={id}\n"), "overwrite": true},
+        "_meta": {"progressToken": format!("t{id}")}}})
+    .to_string()
+}
+
+/// Waits for the approval that is the only one.
+fn approval(served: &Served) -> Value {
+    let all = wait_for("an approval", || {
+        let all = served.get("approvals")["approvals"].as_array().unwrap().clone();
+        (!all.is_empty()).then_some(all)
+    });
+    assert_eq!(all.len(), 1, "{all:?}");
+    all[0].clone()
+}
+
+fn none_waits(served: &Served) {
+    wait_for("the end of the approval", || (served.get("approvals")["approvals"] == json!([])).then_some(()));
+}
+
+/// The request line and the body by which an approval is decided.
+fn decision(open: &Value, decision: &str) -> (String, Value) {
+    let (session, id) = (open["session"].as_str().unwrap(), open["approval"]["id"].as_str().unwrap());
+    let line = format!("POST /api/v1/sessions/{session}/approvals/{id}");
+    (line, json!({"decision": decision, "hash": open["approval"]["hash"]}))
+}
+
+fn decide(served: &Served, open: &Value, how: &str) {
+    let (line, body) = decision(open, how);
+    served.does(200, &line, &body);
+}
+
+/// Reads the next message of a stream.
+fn next(lines: &mut BufReader<TcpStream>) -> Value {
+    loop {
+        let mut line = String::new();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "the stream ended");
+        if let Some(message) = line.strip_prefix("data: ").and_then(|it| serde_json::from_str(it).ok()) {
+            return message;
+        }
+    }
+}
+
+/// Reads up to the answer, and returns its result.
+fn answer(mut lines: BufReader<TcpStream>) -> Value {
+    loop {
+        let message = next(&mut lines);
+        if message.get("result").is_some() {
+            return message["result"].clone();
+        }
+    }
+}
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap()
+}
+
+#[test]
+fn call_waits_with_progress_and_runs_once_somebody_else_approved_it() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    let client = Client::new(&served, &token("approve")).begin();
+    let mut calling = client.stream("POST /mcp", &writes(7));
+    let open = approval(&served);
+    let progress = loop {
+        let message = next(&mut calling);
+        if message["method"] == "notifications/progress" {
+            break message;
+        }
+    };
+    let page = format!("http://{}/#/approvals", served.address);
+    let said = progress["params"]["message"].as_str().unwrap();
+    assert!(said.contains("waits for approval") && said.contains(&page), "{progress}");
+    assert_eq!((&open["client"], &open["by"]), (&json!("test"), &json!("approveer")), "{open}");
+    assert_eq!(open["approval"]["changes"][0]["hunks"][0]["lines"], json!([["+", "export A=7"]]));
+    let (line, body) = decision(&open, "once");
+    for role in ["view", "say"] {
+        assert_eq!(served.ask(role, &line, &body).status, 403, "{role}");
+    }
+    let own = served.ask("approve", &line, &body);
+    assert!(own.status == 403 && own.body.contains("own calls"), "{own:?}");
+    let other = json!({"decision": "once", "hash": "0".repeat(64)});
+    assert_eq!(served.ask("own", &line, &other).status, 409);
+    assert_eq!(stage.text(".envrc"), None);
+    served.does(200, &line, &body);
+    let done = answer(calling);
+    assert_ne!(done["isError"], true, "{done}");
+    assert_eq!(stage.text(".envrc").as_deref(), Some("export A=7\n"));
+    let late = served.does(409, &line, &body);
+    assert_eq!(late["error"]["winner"], "owner allowed it");
+    none_waits(&served);
+}
+
+#[test]
+fn decision_for_the_session_holds_for_that_mcp_session_alone() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    let client = Client::new(&served, &token("approve")).begin();
+    let calling = client.stream("POST /mcp", &writes(1));
+    decide(&served, &approval(&served), "session");
+    answer(calling);
+    client.reads(".envrc");
+    let second = answer(client.stream("POST /mcp", &writes(2)));
+    assert_ne!(second["isError"], true, "{second}");
+    assert_eq!(stage.text(".envrc").as_deref(), Some("export A=2\n"), "no second question");
+    let other = Client::new(&served, &token("approve")).begin();
+    other.reads(".envrc");
+    let calling = other.stream("POST /mcp", &writes(3));
+    decide(&served, &approval(&served), "no");
+    let refused = answer(calling);
+    assert!(refused["isError"] == true && text(&refused).contains("the person said no"), "{refused}");
+    assert_eq!(stage.text(".envrc").as_deref(), Some("export A=2\n"));
+}
+
+#[test]
+fn call_that_nobody_decides_is_refused_and_names_the_page() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve_with(&["--approval-wait", "1"]);
+    let client = Client::new(&served, &token("approve")).begin();
+    let refused = answer(client.stream("POST /mcp", &writes(1)));
+    let page = format!("http://{}/#/approvals", served.address);
+    let said = text(&refused);
+    assert!(refused["isError"] == true && said.contains("nobody decided within 1 s"), "{refused}");
+    assert!(said.contains(&page), "{refused}");
+    assert_eq!((served.get("approvals")["approvals"].clone(), stage.text(".envrc")), (json!([]), None));
+    drop(served);
+    let served = stage.serve_with(&["--approval-wait", "0"]);
+    let client = Client::new(&served, &token("approve")).begin();
+    let refused = answer(client.stream("POST /mcp", &writes(1)));
+    assert!(text(&refused).contains("nobody to ask"), "{refused}");
+}
+
+#[test]
+fn approval_goes_with_its_client() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    let client = Client::new(&served, &token("approve")).begin();
+    let calling = client.stream("POST /mcp", &writes(1));
+    let open = approval(&served);
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    assert_eq!(client.post(&cancelled).status, 202);
+    none_waits(&served);
+    let (line, body) = decision(&open, "once");
+    let late = served.does(409, &line, &body);
+    assert!(late["error"]["what"].as_str().unwrap().contains("no longer waits"), "{late}");
+    drop(calling);
+    // A token that is revoked.
+    let made = served.does(201, "POST /api/v1/tokens", &json!({"name": "ci", "role": "approve"}));
+    let client = Client::new(&served, made["token"].as_str().unwrap()).begin();
+    let calling = client.stream("POST /mcp", &writes(2));
+    let open = approval(&served);
+    assert_eq!(open["by"], "ci", "{open}");
+    served.does(204, "DELETE /api/v1/tokens/ci", &Value::Null);
+    none_waits(&served);
+    rest(calling);
+    let (line, body) = decision(&open, "once");
+    let late = served.ask("own", &line, &body).status;
+    assert!([404, 409].contains(&late), "{late}");
+    assert_eq!(stage.text(".envrc"), None);
+}
