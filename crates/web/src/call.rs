@@ -102,7 +102,7 @@ impl Call {
     /// Reads the body, at most so many bytes. It may come slowly: whose access has ended meanwhile is refused.
     pub(crate) async fn bytes(&mut self, largest: usize) -> Result<Bytes, Problem> {
         let Some(body) = self.body.take() else { return Ok(Bytes::new()) };
-        let read = self.server.body_permits.read_within(body, largest).await;
+        let read = self.server.body_permits.read_within(&self.who.name, body, largest).await;
         read.map_err(|reply| {
             let (status, what) = match reply.status() {
                 http::StatusCode::PAYLOAD_TOO_LARGE => {

@@ -43,7 +43,6 @@ use crate::{
     answer::Answer,
     call::{Link, StreamAccess},
     problem::Problem,
-    shared::Shared,
 };
 
 /// The largest message of a client, in bytes.
@@ -121,13 +120,9 @@ struct Counting {
 }
 
 /// A message that is not whole yet: it has permits for its memory and a time limit, as the body of a request has.
-struct Unfinished {
-    server: Arc<Shared>,
-    message: Mutex<Part>,
-}
+struct Unfinished(Mutex<Part>);
 
 /// The part of a message that has come.
-#[derive(Default)]
 struct Part {
     bytes: usize,
     began: Option<Instant>,
@@ -136,16 +131,23 @@ struct Part {
     refused: Option<(CloseCode, &'static str)>,
 }
 
+impl Part {
+    fn clear(&mut self) {
+        self.held.release();
+        (self.bytes, self.began, self.refused) = (0, None, None);
+    }
+}
+
 impl Unfinished {
     fn came(&self, bytes: usize) -> io::Result<()> {
-        let mut part = self.message.lock();
+        let mut part = self.0.lock();
         part.bytes += bytes;
         let Part { bytes, began, held, refused } = &mut *part;
         if *bytes <= SMALL {
             return Ok(());
         }
         let began = *began.get_or_insert_with(Instant::now);
-        if !self.server.body_permits.hold(held, *bytes) {
+        if !held.hold(*bytes) {
             *refused = Some((CloseCode::Again, "too many large messages at once"));
         } else if Instant::now() > due(began, *bytes) {
             *refused = Some((CloseCode::Policy, "the message comes too slowly"));
@@ -155,17 +157,17 @@ impl Unfinished {
 
     /// A ping or a pong came, maybe within a message.
     fn is_control(&self, payload: usize) {
-        let mut part = self.message.lock();
+        let mut part = self.0.lock();
         part.bytes = part.bytes.saturating_sub(payload + CONTROL);
     }
 
     /// The message came whole, and the agent has it.
     fn is_over(&self) {
-        *self.message.lock() = Part::default();
+        self.0.lock().clear();
     }
 
     fn refused(&self) -> Close {
-        self.message.lock().refused
+        self.0.lock().refused
     }
 }
 
@@ -176,7 +178,9 @@ pub(crate) async fn relay(upgrade: OnUpgrade, channel: MessageChannel, access: &
     let MessageChannel { to_agent, from_agent } = channel;
     let Ok(Ok(upgraded)) = timeout(HANDSHAKE, upgrade).await else { return };
     let _counted = access.server.counts.stream();
-    let unfinished = Arc::new(Unfinished { server: access.server.clone(), message: Mutex::default() });
+    let held = access.server.body_permits.of(&access.who.name);
+    let part = Part { bytes: 0, began: None, held, refused: None };
+    let unfinished = Arc::new(Unfinished(Mutex::new(part)));
     let config = WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
     let counting = Counting { inner: TokioIo::new(upgraded), unfinished: unfinished.clone() };
     let (mut sink, mut stream) =

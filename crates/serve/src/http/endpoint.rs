@@ -75,6 +75,8 @@ pub struct Admitted<'a> {
     pub body: Incoming,
     /// Its principal, who alone can use the sessions that it opens; empty if tokens are not required.
     pub principal: &'a str,
+    /// The name of the person, who may have several principals.
+    pub person: &'a str,
     /// The memory permits of the server.
     pub permits: &'a BodyPermits,
     /// Called once the body is complete.
@@ -239,13 +241,13 @@ impl<H: Backend> Endpoint<H> {
 
     /// Answers one request of a principal.
     async fn pass(&self, request: Admitted<'_>) -> (Reply, Option<Reading<H>>) {
-        let Admitted { mut head, body, principal, permits, on_read } = request;
+        let Admitted { mut head, body, principal, person, permits, on_read } = request;
         let place = &self.place(principal);
         if self.closing.is_cancelled() {
             return (replies::full("haft is ending"), None);
         }
         let asked = if head.method == Method::POST {
-            match read(permits, &head, body).await {
+            match read(permits, person, &head, body).await {
                 Ok(asked) => asked,
                 Err(reply) => return (reply, None),
             }
@@ -486,13 +488,13 @@ impl Drop for RequestPermit {
 }
 
 /// Reads and parses a body.
-async fn read(permits: &BodyPermits, head: &Parts, body: Incoming) -> Result<Asked, Reply> {
+async fn read(permits: &BodyPermits, person: &str, head: &Parts, body: Incoming) -> Result<Asked, Reply> {
     // A page can't send this type without a preflight request.
     if !is_json(head) {
         let what = "a message is sent as `Content-Type: application/json` in UTF-8, without an encoding";
         return Err(replies::last(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }
-    let bytes = permits.read(body).await?;
+    let bytes = permits.read(person, body).await?;
     // rmcp parses these bytes once more.
     let bytes = repaired(&bytes).map_or(bytes, Bytes::from);
     let refusal = |refusal: &Refusal| replies::refused(StatusCode::BAD_REQUEST, refusal);

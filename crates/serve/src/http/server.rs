@@ -26,6 +26,9 @@ use crate::hooks::{Hooks, LARGEST_HOOK, hook};
 /// Maximum number of requests to webhooks that are in flight.
 const HOOK_REQUESTS: usize = 32;
 
+/// The person of all webhooks, as the memory permits count them: no token has this name.
+const WEBHOOKS: &str = "/webhooks";
+
 /// A server.
 pub(super) struct Server {
     gate: Gate,
@@ -57,7 +60,8 @@ impl Answers for Server {
             Verdict::In(Passed { principal, origin }) => {
                 let on_read = || connection.has_authenticated();
                 let permits = &self.body_permits;
-                let admitted = Admitted { head, body, principal, permits, on_read: &on_read };
+                let admitted =
+                    Admitted { head, body, principal, person: principal, permits, on_read: &on_read };
                 let passed = exchange.caught(self.endpoint.answer(admitted)).await;
                 let reply = passed.unwrap_or_else(|| {
                     let what = "haft failed at this; it is a defect of haft";
@@ -103,7 +107,9 @@ impl Server {
         let Ok(_permit) = self.hook_permits.try_acquire() else {
             return replies::full("too many requests are under way");
         };
-        match hook(&**hooks, head, async || self.body_permits.read_within(body, LARGEST_HOOK).await).await {
+        match hook(&**hooks, head, async || self.body_permits.read_within(WEBHOOKS, body, LARGEST_HOOK).await)
+            .await
+        {
             Ok((status, text)) => {
                 if status.is_success() {
                     connection.has_authenticated();

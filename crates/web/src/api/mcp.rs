@@ -18,6 +18,8 @@ pub(crate) async fn mcp(mut call: Call) -> Done {
     let principal = call.who.principal();
     let permits = &call.server.body_permits;
     // The server has noted already that the connection shows a token.
-    let admitted = Admitted { head: call.head, body, principal: &principal, permits, on_read: &|| {} };
+    let person = &call.who.name;
+    let admitted =
+        Admitted { head: call.head, body, principal: &principal, person, permits, on_read: &|| {} };
     Ok(Answer(endpoint.answer(admitted).await))
 }

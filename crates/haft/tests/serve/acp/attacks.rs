@@ -145,29 +145,39 @@ fn flood_of_pings_closes_the_connection() {
 }
 
 #[test]
-fn unfinished_messages_take_the_memory_permits_of_bodies_and_give_them_back() {
+fn unfinished_messages_of_one_person_take_a_part_of_the_memory_permits_and_leave_the_rest_to_others() {
     let stage = Stage::new(&[]);
     let served = stage.serve();
-    // 16 MiB are announced, and all but a little of that comes: 17 such messages are more than the server holds at once.
+    // 16 MiB are announced, and all but a little of that comes: a person can hold six such messages.
     let mut part = vec![0x81, 0x80 | 127];
     part.extend((16_u64 << 20).to_be_bytes());
     part.extend([0; 4]);
     part.resize((16 << 20) - 4096, b' ');
-    let mut editors: Vec<Editor> =
-        (0..16).map(|at| Editor::open(&served, if at % 2 == 0 { "say" } else { "approve" })).collect();
-    for editor in &mut editors {
-        editor.socket.get_mut().write_all(&part).unwrap();
-    }
+    let begun = |role: &str| {
+        let mut editors: Vec<Editor> = (0..6).map(|_| Editor::open(&served, role)).collect();
+        for editor in &mut editors {
+            editor.socket.get_mut().write_all(&part).unwrap();
+        }
+        editors
+    };
+    let (mut of_one, of_other) = (begun("say"), begun("approve"));
     // A body needs a permit, too.
-    let post = || served.ask("own", "POST /api/v1/sessions", &json!({}));
-    wait_for("the last byte", || (post().status == 503).then_some(()));
-    let mut last = Editor::open(&served, "own");
-    let _ = last.socket.get_mut().write_all(&part);
-    assert_eq!(last.closed().map(|it| it.code), Some(CloseCode::Again));
+    let post = |role: &str| served.ask(role, "POST /api/v1/sessions", &json!({})).status;
+    for role in ["say", "approve"] {
+        wait_for("the last byte", || (post(role) == 503).then_some(()));
+        let mut last = Editor::open(&served, role);
+        let _ = last.socket.get_mut().write_all(&part);
+        assert_eq!(last.closed().map(|it| it.code), Some(CloseCode::Again), "{role}");
+    }
+    // Both together leave permits to a third person, for a large message, too.
+    assert_eq!(post("own"), 201);
+    let mut third = Editor::open(&served, "own");
+    let params = json!({"cwd": stage.path("ws"), "padding": " ".repeat(15 << 20)});
+    third.result("session/list", params);
     // A short message needs none.
-    let mut other = Editor::open(&served, "own");
-    let params = json!({"cwd": stage.path("ws")});
-    other.result("session/list", params);
-    editors.pop();
-    wait_for("a permit", || (post().status == 201).then_some(()));
+    let mut short = Editor::open(&served, "say");
+    short.result("session/list", json!({"cwd": stage.path("ws")}));
+    of_one.pop();
+    wait_for("a permit", || (post("say") == 201).then_some(()));
+    drop(of_other);
 }
