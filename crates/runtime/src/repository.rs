@@ -194,8 +194,8 @@ impl Runtime {
             named.push(quote(&inside.to_string_lossy()));
         }
         let git = format!("git -C {} --literal-pathspecs", quote(&repository.folder.to_string_lossy()));
-        let (files, message) = (named.join(" "), quote(message));
-        let command = format!("{git} add --all -- {files} && {git} commit --only -m {message} -- {files}");
+        let has_commit = repository.commit.is_some();
+        let command = commit_script(&git, has_commit, &quote(message), &named.join(" "));
         if command.len() > COMMAND {
             let what = format!("{} files are too many for one command", paths.len());
             return Err(Fault::new(Kind::TooBig, what).next("Commit them in parts."));
@@ -238,6 +238,29 @@ impl Runtime {
         contents.extend(objects_of(&read));
         Ok(contents)
     }
+}
+
+/// Returns the command that commits these files. It works on a copy of the index: neither a hook that refuses nor a kill leaves
+/// files staged, or a lock file that stops the next commit.
+fn commit_script(git: &str, has_commit: bool, message: &str, files: &str) -> String {
+    let under_way = ["MERGE_HEAD", "CHERRY_PICK_HEAD"]
+        .map(|it| format!("{git} rev-parse --quiet --verify {it} >/dev/null"))
+        .join(" || ");
+    // Of entries that are as the commit has them, the copy keeps what git knows of their files.
+    let copied = if has_commit {
+        format!(
+            "cp \"$(env -u GIT_INDEX_FILE {git} rev-parse --path-format=absolute --git-path index)\" \"$GIT_INDEX_FILE\" 2>/dev/null; \
+             {git} read-tree --reset HEAD && "
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "if {under_way}; then echo 'a merge or cherry-pick is under way' >&2; exit 1; fi; \
+         copy=$(mktemp -d) && trap 'rm -rf \"$copy\"' EXIT && \
+         (export GIT_INDEX_FILE=$copy/index; {copied}{git} add --all -- {files} && {git} commit -m {message}) && \
+         {git} reset --quiet -- {files}"
+    )
 }
 
 /// The output of a script.

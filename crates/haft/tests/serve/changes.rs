@@ -1,8 +1,9 @@
 //! Changes of files, and their undo.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::support::Stage;
+use super::support::{Stage, wait_for};
 
 fn writes(path: &str, content: &str) -> Value {
     json!({"tool": "write", "arguments": {"path": path, "content": content}})
@@ -118,4 +119,50 @@ fn undo_of_one_file_is_a_row_of_the_session_and_done_once_for_its_key() {
     assert_eq!((&row.event["path"], &row.event["key"]), (&json!("a.txt"), &json!("undo-1")), "{row:?}");
     assert_eq!(undo().body, first.body);
     assert_eq!((stage.text("a.txt").as_deref(), stage.text("b.txt").as_deref()), (Some("1\n"), Some("1\n")));
+}
+
+#[test]
+fn server_that_is_killed_in_the_middle_of_an_undo_shows_what_is_put_back_and_what_is_not() {
+    const FILES: usize = 40;
+    let content = |at: usize| format!("{at}\n").repeat(20_000);
+    let calls: Vec<Value> = (0..FILES).map(|at| writes(&format!("f{at}.txt"), &content(at))).collect();
+    let stage = Stage::new(&[json!({"calls": calls}), json!({"say": "Written."}), json!({"say": "Yes."})]);
+    let served = stage.serve();
+    let session = served.does(201, "POST /api/v1/sessions", &json!({}))["id"].as_str().unwrap().to_owned();
+    let rows = served.prompt(&session, "write");
+    let began = rows.iter().find(|it| it.kind() == "turn_began").unwrap().seq;
+    let line = format!("POST /api/v1/sessions/{session}/undo");
+    let there = || (0..FILES).filter(|at| stage.text(&format!("f{at}.txt")).is_some()).count();
+    assert_eq!(there(), FILES);
+    let left = std::thread::scope(|scope| {
+        scope.spawn(|| served.ask("own", &line, &json!({"turn": began})));
+        wait_for("the first files", || (there() < FILES - 3).then_some(()));
+        kill_process(Pid::from_raw(served.pid().try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
+        wait_for("the end of the server", || {
+            let before = there();
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            (there() == before).then_some(before)
+        })
+    });
+    assert!(left > 0, "it was killed too late to show anything");
+    drop(served);
+    let served = stage.serve();
+    // A file is whole or gone, and the list of changes says which.
+    let changes = || served.get(&format!("sessions/{session}/changes"))["calls"].as_array().unwrap().clone();
+    let check = |left: usize| {
+        let calls = changes();
+        for at in 0..FILES {
+            let name = format!("f{at}.txt");
+            let text = stage.text(&name);
+            let call =
+                calls.iter().find(|it| it["undoes"].is_null() && it["files"][0]["path"] == name.as_str());
+            let call = call.unwrap_or_else(|| panic!("no change of {name}"));
+            assert_eq!(call["undone"] == true, text.is_none(), "{name}: {call}");
+            assert!(text.is_none_or(|it| it == content(at)), "{name} is half");
+        }
+        assert_eq!(there(), left);
+    };
+    check(left);
+    served.does(200, &line, &json!({"turn": began}));
+    check(0);
 }

@@ -1,10 +1,10 @@
 //! The diff against the newest commit, and commits.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
+use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, process::Command};
 
 use serde_json::{Value, json};
 
-use super::support::{Served, Stage, token};
+use super::support::{Served, Stage, token, wait_for};
 
 /// The model reads `a.txt`, makes these calls, and stops.
 fn calling(calls: &[Value]) -> Vec<Value> {
@@ -175,4 +175,93 @@ fn commits_without_repository_sandbox_message_or_changed_file_are_refused() {
     let refused = served.ask("own", &line, &body);
     assert!(refused.status == 403 && refused.body.contains("outside the sandbox"), "{refused:?}");
     assert_eq!(stage.git(&["rev-list", "--count", "HEAD"]).trim(), "1");
+}
+
+/// A hook that refuses.
+const REFUSES: &str = "#!/bin/sh\necho not on a Friday\nexit 1\n";
+
+/// A hook that goes on only once there is a file `go`.
+const WAITS: &str = "#!/bin/sh\ntouch in-hook\nwhile [ ! -e go ]; do sleep 0.05; done\n";
+
+impl Stage {
+    fn hook(&self, text: &str) {
+        fs::create_dir_all(self.path("ws/.git/hooks")).unwrap();
+        self.put(".git/hooks/pre-commit", text);
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(self.path("ws/.git/hooks/pre-commit"), mode).unwrap();
+    }
+
+    /// The index and the branch: what is staged, and how many commits there are.
+    fn staged(&self) -> (String, String) {
+        (self.git(&["diff", "--cached", "--name-status"]), self.git(&["rev-list", "--count", "HEAD"]))
+    }
+}
+
+#[test]
+fn refused_commit_leaves_the_index_as_it_was() {
+    let stage = Stage::new(&calling(&[edits(), writes("new.txt", "new\n")]));
+    stage.repository();
+    let served = stage.serve();
+    let session = written(&served);
+    stage.put("other.txt", "changed by somebody else\n");
+    stage.git(&["add", "other.txt"]);
+    let before = (stage.staged(), stage.git(&["status", "--porcelain"]));
+    assert_eq!(before.0.0, "M\tother.txt\n");
+    stage.hook(REFUSES);
+    let line = format!("POST /api/v1/sessions/{session}/commit");
+    for paths in [json!(["a.txt", "new.txt"]), json!(["new.txt"]), json!(["a.txt"])] {
+        let refused = served.ask("own", &line, &json!({"message": "m", "paths": paths}));
+        assert!(refused.status == 409 && refused.body.contains("not on a Friday"), "{refused:?}");
+        assert_eq!((stage.staged(), stage.git(&["status", "--porcelain"])), before, "{paths}");
+    }
+    fs::remove_file(stage.path("ws/.git/hooks/pre-commit")).unwrap();
+    served.does(200, &line, &json!({"message": "m", "paths": ["a.txt", "new.txt"]}));
+    assert_eq!(stage.staged(), ("M\tother.txt\n".to_owned(), "2\n".to_owned()));
+    assert_eq!(stage.git(&["status", "--porcelain"]), "M  other.txt\n");
+    // A file that is deleted.
+    fs::remove_file(stage.path("ws/a.txt")).unwrap();
+    served.does(200, &line, &json!({"message": "m", "paths": ["a.txt"]}));
+    assert_eq!(stage.git(&["show", "--name-status", "--format=", "HEAD"]), "D\ta.txt\n");
+}
+
+#[test]
+fn server_that_is_killed_in_the_middle_of_a_commit_leaves_no_half_commit() {
+    let stage = Stage::new(&calling(&[edits(), writes("new.txt", "new\n")]));
+    stage.repository();
+    let served = stage.serve();
+    let session = written(&served);
+    stage.hook(WAITS);
+    let before = stage.staged();
+    let line = format!("POST /api/v1/sessions/{session}/commit");
+    let body = json!({"message": "m", "paths": ["a.txt", "new.txt"]}).to_string();
+    let headers = format!(
+        "Authorization: Bearer {}\r\nContent-Type: application/json\r\nIdempotency-Key: commit-1\r\n",
+        token("own")
+    );
+    let mut socket = served.connect();
+    let head = format!(
+        "{line} HTTP/1.1\r\nHost: {}\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        served.address,
+        body.len()
+    );
+    socket.write_all(head.as_bytes()).unwrap();
+    wait_for("the hook", || stage.text("in-hook"));
+    served.kill();
+    let served = stage.serve();
+    // The request has its answer: the command was cut off. Nothing is committed or staged.
+    let done = served.raw(&line, &headers, body.as_bytes());
+    assert!(done.status == 409 && done.body.contains("cut off"), "{done:?}");
+    let rows = served.get(&format!("sessions/{session}/rows?limit=20000"));
+    let rows = rows["rows"].as_array().unwrap();
+    let at = rows.iter().position(|it| it["event"]["event"] == "command").unwrap();
+    assert!(rows[at..].iter().all(|it| it["event"]["event"] != "answered"), "{rows:#?}");
+    assert!(rows[at..].iter().any(|it| it["event"]["event"] == "opened"), "{rows:#?}");
+    assert_eq!(stage.staged(), before);
+    let shown = served.get(&format!("sessions/{session}/diff?against=head"));
+    assert_eq!(paths(&shown["files"]), ["a.txt", "in-hook", "new.txt"], "{shown}");
+    // The hook may go on now: another request commits, once.
+    stage.put("go", "");
+    served.does(200, &line, &serde_json::from_str(&body).unwrap());
+    assert_eq!(stage.staged(), (String::new(), "2\n".to_owned()));
+    assert_eq!(stage.git(&["show", "--name-only", "--format=", "HEAD"]), "a.txt\nnew.txt\n");
 }
