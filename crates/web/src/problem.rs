@@ -1,18 +1,34 @@
 //! Errors as answers.
 
+use std::fmt;
+
 use http::StatusCode;
 use kit::{Fault, Kind};
 use serde_json::json;
 
 use crate::answer::Answer;
 
-/// The end of the text of [`all_agents_work`].
-const ALL_WORK: &str = ": no more can be opened now";
+/// The source of a fault that is answered with 429.
+#[derive(Debug)]
+struct AllWork;
+
+impl fmt::Display for AllWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("too many sessions are open, and none is idle")
+    }
+}
+
+impl std::error::Error for AllWork {}
 
 /// The error of opening a session where too many are open, and none is idle. It is answered with 429.
 pub fn all_agents_work(what: &str) -> Fault {
-    Fault::new(Kind::Unavailable, format!("{what}{ALL_WORK}"))
-        .next("Wait until one of them has ended its turn, or stop one.")
+    let fault = Fault::new(Kind::Unavailable, format!("{what}: no more can be opened now"))
+        .next("Wait until one of them has ended its turn, or stop one.");
+    Fault { source: Some(Box::new(AllWork)), ..fault }
+}
+
+fn is_all_work(fault: &Fault) -> bool {
+    fault.source.as_ref().is_some_and(|it| it.is::<AllWork>())
 }
 
 /// A request that was not done.
@@ -91,7 +107,7 @@ impl From<&Fault> for Problem {
             Kind::Denied => StatusCode::FORBIDDEN,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Kind::TooBig => StatusCode::PAYLOAD_TOO_LARGE,
-            Kind::Unavailable if fault.what.ends_with(ALL_WORK) => StatusCode::TOO_MANY_REQUESTS,
+            Kind::Unavailable if is_all_work(fault) => StatusCode::TOO_MANY_REQUESTS,
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Failed => StatusCode::BAD_GATEWAY,
             Kind::Bug => StatusCode::INTERNAL_SERVER_ERROR,

@@ -101,14 +101,8 @@ pub(crate) async fn diff(call: Call) -> Done {
 /// watches gets no names of files that the session has not changed.
 async fn against_head(call: &Call, workspace: &Arc<Workspace>, session: String) -> Done {
     let of = workspace.clone();
-    let own: BTreeSet<PathBuf> = blocking(move || {
-        let mut own = BTreeSet::new();
-        for record in of.calls(&session, CALLS)? {
-            own.extend(of.runtime.changed_by(&record)?.into_iter().map(|it| it.path));
-        }
-        Ok(own)
-    })
-    .await?;
+    let own: BTreeSet<PathBuf> =
+        blocking(move || Ok(versions_of(&of, &session)?.into_iter().map(|it| it.path).collect())).await?;
     let repository = workspace.runtime.repository().await?;
     let versions = workspace.runtime.against_head(&repository, &own).await?;
     let of = workspace.clone();
@@ -158,16 +152,20 @@ pub(crate) async fn commit(mut call: Call) -> Done {
 
 /// Returns each file before its first change, against its content after the last.
 fn whole(workspace: &Workspace, session: &str) -> Result<Vec<Value>, Fault> {
-    let runtime = &workspace.runtime;
-    let mut files: BTreeMap<_, (Version, Version)> = BTreeMap::new();
+    let changes = workspace.runtime.changes(&versions_of(workspace, session)?, DiffLimits::REVIEW);
+    Ok(changes.iter().map(diffs::change).collect())
+}
+
+/// Returns each file that the calls of a session changed, before the first change and after the last.
+fn versions_of(workspace: &Workspace, session: &str) -> Result<Vec<Versions>, Fault> {
+    let mut files: BTreeMap<PathBuf, (Version, Version)> = BTreeMap::new();
     for record in workspace.calls(session, CALLS)? {
-        for Versions { path, before, after } in runtime.changed_by(&record)? {
+        for Versions { path, before, after } in workspace.runtime.changed_by(&record)? {
             files.entry(path).and_modify(|it| it.1 = after.clone()).or_insert((before, after));
         }
     }
     let all = files.into_iter().map(|(path, (before, after))| Versions { path, before, after });
-    let changes = runtime.changes(&all.collect::<Vec<_>>(), DiffLimits::REVIEW);
-    Ok(changes.iter().map(diffs::change).collect())
+    Ok(all.collect())
 }
 
 pub(crate) async fn undo(mut call: Call) -> Done {
