@@ -93,6 +93,8 @@ export function conversationPage(id, tab) {
     ]);
   };
 
+  /** @type {ReturnType<typeof chooser> | null} */
+  let chosen = null;
   let shape = -1;
   let wasRunning = false;
   /** @type {Map<string, HTMLElement>} */
@@ -122,6 +124,7 @@ export function conversationPage(id, tab) {
     composer.node.hidden = !room.canSay;
     showAsks();
     gauge.update();
+    chosen?.update();
     panel.update();
     const plan = planOf(fold.entries);
     planChip.hidden = !plan;
@@ -173,7 +176,8 @@ export function conversationPage(id, tab) {
   get(room.at()).then((it) => {
     room.session = /** @type {import('./types').Session} */ (it);
     room.workspace ??= room.session.workspace;
-    fill(switches, chooser(room));
+    chosen = chooser(room);
+    fill(switches, chosen.nodes);
     panel.update();
     room.changed();
   }, () => {});

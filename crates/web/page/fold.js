@@ -230,6 +230,8 @@ export class Fold {
     switch (event.event) {
       case 'opened':
         this.open = true;
+        // Another process runs it now: calls of the one before have ended with it.
+        this.loseCalls();
         break;
       case 'closed':
         this.open = false;
@@ -331,6 +333,17 @@ export class Fold {
     }
   }
 
+  /** Calls that run have no answer any more. */
+  loseCalls() {
+    for (const it of this.agents.values()) {
+      for (const entry of it.calls.values()) {
+        if (entry.call?.state !== 'running') continue;
+        entry.call.state = 'lost';
+        this.mark(entry);
+      }
+    }
+  }
+
   /**
    * @param {AgentState} agent
    * @param {Row} row
@@ -344,14 +357,9 @@ export class Fold {
       it.texts.clear();
       this.dropWritten(it);
       if (it.shown) this.mark(it.shown);
-      for (const entry of it.calls.values()) {
-        if (entry.call?.state === 'running') {
-          entry.call.state = 'lost';
-          this.mark(entry);
-        }
-      }
-      it.calls.clear();
     }
+    this.loseCalls();
+    for (const it of this.agents.values()) it.calls.clear();
     this.push(agent, { kind: 'end', text: '', seq: row.seq, at: row.at, event });
   }
 

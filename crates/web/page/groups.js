@@ -7,7 +7,8 @@ import { attempt, empty, faultBox } from './notice.js';
 import { go } from './router.js';
 
 /**
- * @typedef {{id: string, name: string, session: string, status: string, paused: boolean, killed: boolean, turns: number, tokens: number, queued: number}} Member
+ * @typedef {{id: string, name: string, session: string, status: string, paused: boolean, killed: boolean, turns: number, tokens: number, queued: number, inbox?: Message[]}} Member
+ * @typedef {{from: string, to: string, channel?: string | null, state: string, text: string, at_ms: number}} Message
  * @typedef {{seq: number, at_ms: number, kind: string, member?: string, body?: Record<string, unknown>}} GroupEvent
  * @typedef {object} Group
  * @property {string} workspace
@@ -19,10 +20,12 @@ import { go } from './router.js';
  * @property {{channel: string, session: string, listens: boolean}[]} [edges]
  * @property {{source: string, body: Record<string, any>}[]} [wires]
  * @property {GroupEvent[]} [events]
+ * @property {Message[]} [messages]
  */
 
-/** While a group runs, it is asked for so often, in milliseconds. */
+/** While a group runs, it is asked for so often, in milliseconds; and while none does, whether there is one. */
 const EVERY = 1_000;
+const LOOK = 4_000;
 /** Events that are listed. */
 const MOST = 60;
 
@@ -36,13 +39,13 @@ export function groupsPage() {
     clearTimeout(timer);
     try {
       const { groups } = /** @type {{groups: Group[]}} */ (await get('groups'));
-      const whole = await Promise.all(groups.slice(0, 12).map((it) => (it.state === 'running' || groups.length < 4 ? /** @type {Promise<Group>} */ (get(path(['groups', it.name], { workspace: it.workspace }))) : it)));
+      const whole = await Promise.all(groups.slice(0, 12).map((it) => (it.state === 'running' || it.state === 'paused' || groups.length < 4 ? /** @type {Promise<Group>} */ (get(path(['groups', it.name], { workspace: it.workspace }))) : it)));
       if (closed) return;
       const now = JSON.stringify(whole);
       // Nobody loses the focus for a list that is as it was.
-      if (now !== drawn) fill(body, whole.length ? whole.map((it) => groupView(it, load)) : empty('No groups.', '`haft group run` starts several agents that work together; they are shown here.'));
+      if (now !== drawn) redraw(body, whole.length ? whole.map((it) => groupView(it, load)) : empty('No groups.', '`haft group run` starts several agents that work together; they are shown here.'));
       drawn = now;
-      if (groups.some((it) => it.state === 'running')) timer = setTimeout(() => void load(), EVERY);
+      timer = setTimeout(() => void load(), groups.some((it) => it.state === 'running' || it.state === 'paused') ? EVERY : LOOK);
     } catch (error) {
       if (!closed) fill(body, error instanceof Fault && error.status === 404 ? empty('This server does not show groups.', 'In a terminal, `haft group watch` does.') : faultBox(error, load));
     }
@@ -65,15 +68,46 @@ function groupView(it, again) {
     await again();
   });
   const controls = (/** @type {boolean} */ paused, /** @type {string} */ member) => me.may('approve') && it.state !== 'done' && [
-    h('button', { type: 'button', class: 'quiet small', onclick: () => act(paused ? 'resume' : 'pause', member) }, paused ? 'Resume' : 'Pause'),
-    h('button', { type: 'button', class: 'quiet small', onclick: () => act('stop', member) }, 'Stop')];
+    h('button', { type: 'button', class: 'quiet small', 'data-act': `pause ${it.name} ${member}`, onclick: () => act(paused ? 'resume' : 'pause', member) }, paused ? 'Resume' : 'Pause'),
+    h('button', { type: 'button', class: 'quiet small', 'data-act': `stop ${it.name} ${member}`, onclick: () => act('stop', member) }, 'Stop')];
   const members = it.members ?? [];
   const facts = [it.state, it.tokens ? `${short(it.tokens)} tokens` : '', it.cost ? money(it.cost) : ''].filter(Boolean).join(' · ');
   return h('section', { class: 'card group' }, h('header', null, h('h2', { class: 'grow' }, it.name), h('span', { class: 'muted small' }, facts), controls(it.state === 'paused', '')),
     members.length > 0 && graph(it, members),
     h('ul', { class: 'rows' }, members.map((one) => h('li', null, h('span', { class: `dot ${stateOf(one)}` }), h('a', { class: 'grow', href: `#/session/${encodeURIComponent(one.session)}` }, one.name),
-      h('span', { class: 'muted small' }, words(one), one.queued > 0 && ` · ${one.queued} in the inbox`), controls(one.paused, one.id)))),
-    it.events?.length ? h('details', { open: true }, h('summary', { class: 'muted small' }, 'What happened'), h('ul', { class: 'rows small messages' }, it.events.slice(-MOST).toReversed().map((one) => eventRow(one, members)))) : null);
+      h('span', { class: 'muted small' }, words(one)), controls(one.paused, one.id), inbox(one)))),
+    it.messages?.length ? h('details', { open: true, 'data-of': `messages ${it.name}` }, h('summary', { class: 'muted small' }, 'Messages'), h('ul', { class: 'rows small messages' }, it.messages.toReversed().map(messageRow))) : null,
+    it.events?.length ? h('details', { open: true, 'data-of': `events ${it.name}` }, h('summary', { class: 'muted small' }, 'What happened'), h('ul', { class: 'rows small messages' }, it.events.slice(-MOST).toReversed().map((one) => eventRow(one, members)))) : null);
+}
+
+/**
+ * Fills the page anew; what was folded open or shut stays so.
+ * @param {HTMLElement} body
+ * @param {import('./dom.js').Child} nodes
+ */
+function redraw(body, nodes) {
+  /** @type {Map<string | undefined, boolean>} */
+  const folds = new Map();
+  for (const it of body.querySelectorAll('details')) folds.set(it.dataset.of, it.open);
+  const at = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset.act;
+  fill(body, nodes);
+  for (const it of body.querySelectorAll('details')) it.open = folds.get(it.dataset.of) ?? it.open;
+  if (at) /** @type {HTMLElement | null} */ (body.querySelector(`[data-act="${CSS.escape(at)}"]`))?.focus();
+}
+
+/**
+ * The messages that wait for a member.
+ * @param {Member} it
+ */
+function inbox(it) {
+  if (!it.queued) return null;
+  return h('details', { class: 'small inbox', 'data-of': `inbox ${it.id}` }, h('summary', { class: 'muted' }, `${it.queued} in the inbox`),
+    h('ul', { class: 'rows small messages' }, (it.inbox ?? []).map(messageRow)));
+}
+
+/** @param {Message} it */
+function messageRow(it) {
+  return h('li', null, h('strong', null, `${it.from} → ${it.to}`), it.channel && h('span', { class: 'tag' }, it.channel), h('span', { class: 'grow' }, line(it.text, 200)), h('span', { class: 'muted' }, it.state === 'queued' ? 'waits' : clock(it.at_ms)));
 }
 
 /** @param {Member} it */
@@ -121,7 +155,8 @@ function arrows(it, members) {
  * @param {Member[]} members
  */
 function graph(it, members) {
-  const [width, height] = [640, 60 + Math.min(members.length, 8) * 40];
+  // A narrow page gets a narrow drawing, not a small one.
+  const [width, height] = [Math.max(300, Math.min(640, innerWidth - 60)), 60 + Math.min(members.length, 8) * 40];
   /** @type {Map<string, [number, number]>} */
   const places = new Map(members.map((one, n) => {
     const angle = (n / members.length) * 2 * Math.PI - Math.PI / 2;

@@ -6,22 +6,27 @@ import { openMenu } from './menu.js';
 import { line } from './format.js';
 
 /**
- * Makes the buttons under the field.
+ * Makes the buttons under the field, and the function that shows what others changed.
  * @param {import('./room.js').Room} room
  */
 export function chooser(room) {
   const workspace = me.workspace(room.workspace);
-  const model = room.fold.model || room.session?.model || workspace?.model || 'model';
-  const profile = room.fold.profile || room.session?.profile || '';
-  const button = h('button', { type: 'button', class: 'quiet small', 'aria-haspopup': 'menu', title: 'Model and profile', disabled: !me.may('say'), onclick: () => openMenu(button, [
-    ...(workspace?.models ?? []).map((it) => ({ label: it.name, hint: it.about, run: () => change({ model: it.name }, it.name) })),
-    ...(workspace?.profiles ?? []).map((it) => ({ label: `Profile ${it}`, run: () => change({ profile: it }, it) })),
-    !!profile && { label: 'No profile', run: () => change({ profile: null }, '') },
-  ]) }, shortName(model), profile && ` · ${profile}`);
-  const change = async (/** @type {{model?: string, profile?: string | null}} */ what, /** @type {string} */ name) => {
-    if (await room.patch(what)) button.textContent = 'model' in what ? shortName(name) : `${shortName(model)}${name && ` · ${name}`}`;
+  const profile = () => {
+    const name = room.fold.profile || room.session?.profile || '';
+    return name === 'none' ? '' : name;
   };
-  return [button, workspace?.sandbox && h('span', { class: 'muted small only-wide', title: 'The sandbox of commands; haft.toml decides it' }, sandboxWords(workspace.sandbox))];
+  const button = h('button', { type: 'button', class: 'quiet small', 'aria-haspopup': 'menu', title: 'Model and profile', disabled: !me.may('say'), onclick: () => openMenu(button, [
+    ...(workspace?.models ?? []).map((it) => ({ label: it.name, hint: it.about, run: () => room.patch({ model: it.name }) })),
+    ...(workspace?.profiles ?? []).map((it) => ({ label: `Profile ${it}`, run: () => room.patch({ profile: it }) })),
+    !!profile() && { label: 'No profile', run: () => room.patch({ profile: null }) },
+  ]) });
+  const update = () => {
+    const model = shortName(room.fold.model || room.session?.model || workspace?.model || 'model');
+    const words = profile() ? `${model} · ${profile()}` : model;
+    if (button.textContent !== words) button.textContent = words;
+  };
+  update();
+  return { update, nodes: [button, workspace?.sandbox && h('span', { class: 'muted small only-wide', title: 'The sandbox of commands; haft.toml decides it' }, sandboxWords(workspace.sandbox))] };
 }
 
 /** @param {string} model */
@@ -31,5 +36,5 @@ function shortName(model) {
 
 /** @param {string} sandbox */
 export function sandboxWords(sandbox) {
-  return { 'workspace-write': 'may change the workspace', 'read-only': 'reads only', full: 'no sandbox' }[sandbox] ?? `sandbox: ${sandbox}`;
+  return { workspace: 'may change the workspace', 'read-only': 'reads only', full: 'no sandbox' }[sandbox] ?? `sandbox: ${sandbox}`;
 }

@@ -23,7 +23,7 @@ export function planOf(entries) {
     if (list) plan = list.map(task);
     else if (args.action === 'clear') plan = null;
     else if (args.action === 'update' && plan) {
-      const known = plan[Number(args.task) - 1];
+      const known = plan[Number(args.task ?? args.index) - 1];
       if (known && args.status) known.status = String(args.status);
     }
   }

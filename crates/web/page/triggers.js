@@ -12,18 +12,34 @@ import { go } from './router.js';
  * @typedef {{at_ms: number, event: string, fire?: number, text?: string}} Past
  */
 
+/** The list is asked for so often, in milliseconds. */
+const EVERY = 2_000;
+
 export function triggersPage() {
   const body = h('div', { class: 'page-body' }, h('p', { class: 'muted' }, 'Reading…'));
+  let closed = false;
+  let drawn = '';
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
   const load = async () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => void load(), EVERY);
     try {
       const { triggers } = /** @type {{triggers: Trigger[]}} */ (await get('triggers'));
+      const now = JSON.stringify([triggers, triggers.map((it) => it.next_fire_ms && until(it.next_fire_ms))]);
+      if (closed || now === drawn) return;
+      drawn = now;
+      const open = [...body.querySelectorAll('details[open]')].map((it) => /** @type {HTMLElement} */ (it).dataset.of);
+      const at = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset.act;
       fill(body, triggers.length ? triggers.map((it) => card(it, load)) : empty('No triggers.', 'An agent makes one when you ask for it: at a time, when a file changes, or at a signed request. haft.toml can have some, too.'));
+      for (const it of body.querySelectorAll('details')) it.open = open.includes(it.dataset.of);
+      if (at) /** @type {HTMLElement | null} */ (body.querySelector(`[data-act="${CSS.escape(at)}"]`))?.focus();
     } catch (error) {
-      fill(body, error instanceof Fault && error.status === 404 ? empty('This server does not show triggers.', 'In a terminal, `haft triggers` lists them.') : faultBox(error, load));
+      if (!closed) fill(body, error instanceof Fault && error.status === 404 ? empty('This server does not show triggers.', 'In a terminal, `haft triggers` lists them.') : faultBox(error, load));
     }
   };
   void load();
-  return { node: h('main', { class: 'page', id: 'main' }, h('header', { class: 'top' }, iconButton('back', 'All sessions', () => go(), { class: 'icon-button only-narrow' }), h('h1', null, 'Triggers')), body), focus: () => {}, close: () => {} };
+  return { node: h('main', { class: 'page', id: 'main' }, h('header', { class: 'top' }, iconButton('back', 'All sessions', () => go(), { class: 'icon-button only-narrow' }), h('h1', null, 'Triggers')), body), focus: () => {}, close: () => { closed = true; clearTimeout(timer); } };
 }
 
 /**
@@ -49,11 +65,11 @@ function card(it, again) {
   const prompt = it.body?.prompt;
   return h('section', { class: it.state === 'armed' ? 'card' : 'card paused' },
     h('header', null, h('h2', { class: 'grow' }, it.id), h('span', { class: 'muted small' }, it.state === 'armed' && it.next_fire_ms ? until(it.next_fire_ms) : it.state),
-      me.may('approve') && [it.state !== 'done' && h('button', { type: 'button', class: 'quiet small', onclick: () => act(paused ? 'resume' : 'pause') }, paused ? 'Resume' : 'Pause'),
-        h('button', { type: 'button', class: 'quiet small', onclick: () => act('fire') }, 'Fire now'), h('button', { type: 'button', class: 'quiet small', onclick: remove }, 'Remove')]),
+      me.may('approve') && [it.state !== 'done' && h('button', { type: 'button', class: 'quiet small', 'data-act': `pause ${it.session} ${it.id}`, onclick: () => act(paused ? 'resume' : 'pause') }, paused ? 'Resume' : 'Pause'),
+        h('button', { type: 'button', class: 'quiet small', 'data-act': `fire ${it.session} ${it.id}`, onclick: () => act('fire') }, 'Fire now'), h('button', { type: 'button', class: 'quiet small', onclick: remove }, 'Remove')]),
     h('p', { class: 'small' }, `${sentence(it.what)}, in `, h('a', { href: `#/session/${encodeURIComponent(it.session)}` }, it.session), `; ${plural(it.fires, 'fire')}`),
     typeof prompt === 'string' && h('p', null, prompt),
-    h('details', { class: 'small', ontoggle: () => void history(at(), past) }, h('summary', { class: 'muted' }, 'History'), past));
+    h('details', { class: 'small', 'data-of': `${it.session} ${it.id}`, ontoggle: () => void history(at(), past) }, h('summary', { class: 'muted' }, 'History'), past));
 }
 
 /**

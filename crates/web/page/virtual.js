@@ -1,6 +1,6 @@
 /**
  * A long list of entries: only the chunks near the visible part are in the page, all others keep their height. A list that is scrolled
- * to its end stays there as it grows.
+ * to its end stays there as it grows, until the person scrolls up.
  */
 
 import { h } from './dom.js';
@@ -47,23 +47,53 @@ export class VirtualList {
     this.sizes = new ResizeObserver(() => this.atEnd && this.toEnd());
     this.sizes.observe(this.node);
     this.sizes.observe(scroller);
-    let last = 0;
-    scroller.addEventListener('scroll', () => {
-      // The end may move away before the event comes: only who scrolls up leaves it.
-      this.atEnd = this.isNearEnd() || (this.atEnd && scroller.scrollTop >= last);
-      last = scroller.scrollTop;
-      onScroll();
-    }, { passive: true });
+    /** The place of the last scroll event, or the one that `toEnd` chose. */
+    this.last = 0;
+    scroller.addEventListener('scroll', () => this.scrolled(), { passive: true });
+    // Leaves the end before the first event of a scroll: that may come only after the list has grown.
+    scroller.addEventListener('wheel', (event) => event.deltaY < 0 && this.leaveEnd(), { passive: true });
+    scroller.addEventListener('keydown', (event) => this.key(event));
   }
 
-  isNearEnd() {
+  scrolled() {
+    const at = this.scroller.scrollTop;
+    // The end may move away before the event comes. A scroll up leaves the end even if its first step is short.
+    if (at > this.last) this.atEnd ||= this.fromEnd() < NEAR;
+    else if (at < this.last) this.atEnd = this.fromEnd() < 1;
+    this.last = at;
+    this.onScroll();
+  }
+
+  /** How far the visible part is from the end, in pixels. */
+  fromEnd() {
     const it = this.scroller;
-    return it.scrollHeight - it.scrollTop - it.clientHeight < NEAR;
+    return it.scrollHeight - it.scrollTop - it.clientHeight;
   }
 
   toEnd() {
     this.atEnd = true;
     this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.last = this.scroller.scrollTop;
+  }
+
+  leaveEnd() {
+    if (this.scroller.scrollTop > 0) this.atEnd = false;
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || target.closest('input, textarea, select, pre')) return;
+    const isSpaceUp = event.key === ' ' && event.shiftKey && target === this.scroller;
+    if (isSpaceUp || event.key === 'PageUp' || event.key === 'ArrowUp') this.leaveEnd();
+    if (event.shiftKey || (event.key !== 'Home' && event.key !== 'End')) return;
+    // At once: entries that are measured on the way would end a smooth scroll.
+    event.preventDefault();
+    if (event.key === 'End') this.toEnd();
+    else {
+      this.leaveEnd();
+      this.scroller.scrollTop = 0;
+    }
   }
 
   /**

@@ -5,18 +5,26 @@ use std::{io::Write as _, sync::LazyLock};
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{StatusCode, header};
+use kit::base64;
+use sha2::{Digest as _, Sha256};
 
 use crate::{answer::Answer, call::Call, problem::Problem};
 
 include!(concat!(env!("OUT_DIR"), "/page_files.rs"));
 
-/// The policy of the page: nothing from elsewhere, and no text becomes HTML or a script.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; \
+/// The policy of the page: nothing from elsewhere, and no text becomes HTML or a script. The one inline style is that of the frame.
+static POLICY: LazyLock<String> = LazyLock::new(|| {
+    let hash = base64::encoded(&Sha256::digest(find(FRAME).unwrap_or_default()));
+    format!("style-src 'self' 'sha256-{hash}'; {OTHERS}")
+});
+
+const OTHERS: &str = "default-src 'none'; script-src 'self'; img-src 'self' blob: data:; connect-src 'self'; \
     media-src 'self' blob:; frame-src 'self' blob:; font-src 'self'; manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
     form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// The page's own file.
+/// The page's own file, and the style of its frame, which the page has in itself.
 const PAGE: &str = "index.html";
+const FRAME: &str = "frame.css";
 
 /// A file as it is sent.
 struct Sent {
@@ -85,7 +93,8 @@ fn with_hashes(page: &str, files: &[Sent]) -> String {
     for Sent { name, hash, .. } in files {
         text = text.replace(&format!("\"/assets/{name}\""), &format!("\"/assets/{name}?v={hash}\""));
     }
-    text
+    let frame = String::from_utf8_lossy(find(FRAME).unwrap_or_default());
+    text.replace("<style></style>", &format!("<style>{frame}</style>"))
 }
 
 /// Answers with the page.
@@ -130,7 +139,7 @@ fn file(call: &Call, name: &str) -> Result<Answer, Problem> {
     Ok(answer
         .header(header::ETAG, &tag)
         .header(header::CACHE_CONTROL, keep)
-        .header(header::CONTENT_SECURITY_POLICY, POLICY))
+        .header(header::CONTENT_SECURITY_POLICY, &POLICY))
 }
 
 /// Returns whether a client takes gzip, by its `Accept-Encoding`.

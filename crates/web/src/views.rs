@@ -48,7 +48,7 @@ fn file(name: &str) -> Option<&'static str> {
 /// Returns the document of the view whose module has this name.
 fn document(name: &str, title: &str) -> String {
     let styles: String =
-        ["style.css", "conversation.css", "view.css"].iter().filter_map(|it| file(it)).collect();
+        ["frame.css", "style.css", "conversation.css", "view.css"].iter().filter_map(|it| file(it)).collect();
     let (mut script, mut made) = ("'use strict';\n".to_owned(), BTreeSet::new());
     add(&format!("{name}.js"), &mut script, &mut made, true);
     format!(

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{
-    Store,
+    Arrival, Store,
     groups::{GroupRecord, MemberRecord},
 };
 
@@ -19,8 +19,12 @@ use crate::{
     workspaces::{Workspace, blocking},
 };
 
-/// So many events are given, the newest.
+/// So many events are given, the newest; and so many messages of an inbox, the oldest; and of all messages
+/// the newest, with so many characters of each.
 const EVENTS: usize = 500;
+const INBOX: usize = 20;
+const MESSAGES: usize = 60;
+const CHARS: usize = 2000;
 
 /// The agent, and how it ends.
 #[derive(Deserialize, JsonSchema)]
@@ -116,10 +120,31 @@ fn whole(workspace: &Workspace, group: &GroupRecord, after: u64) -> Result<Value
             ("edges", edges),
             ("wires", wires),
             ("events", events),
+            ("messages", messages(store, &shape.members)?),
         ];
         fields.extend(parts.map(|(name, all)| (name.to_owned(), Value::Array(all))));
     }
     Ok(value)
+}
+
+/// Returns the newest messages among all members, oldest first.
+fn messages(store: &Store, members: &[MemberRecord]) -> Result<Vec<Value>, Fault> {
+    let mut all = Vec::new();
+    for it in members {
+        let of_one = store.inbox().list(&it.session, MESSAGES)?;
+        all.extend(of_one.into_iter().map(|arrival| (it, arrival)));
+    }
+    all.sort_by_key(|it| it.1.id);
+    let older = all.len().saturating_sub(MESSAGES);
+    Ok(all.iter().skip(older).map(|(to, arrival)| message(arrival, &to.name)).collect())
+}
+
+fn message(arrival: &Arrival, to: &str) -> Value {
+    let text: String = arrival.text.chars().take(CHARS).collect();
+    json!({
+        "from": arrival.sender, "to": to, "channel": arrival.channel, "at_ms": arrival.at_ms,
+        "state": arrival.state.name(), "text": text,
+    })
 }
 
 fn member(store: &Store, member: &MemberRecord, runs: bool) -> Result<Value, Fault> {
@@ -131,11 +156,13 @@ fn member(store: &Store, member: &MemberRecord, runs: bool) -> Result<Value, Fau
         (false, _) if began == 0 && member.running => "not_started",
         (false, _) => "stopped",
     };
+    let queued = store.inbox().queued(&member.session)?;
+    let inbox = queued.iter().take(INBOX).map(|it| message(it, &member.name));
     Ok(json!({
         "id": member.id, "name": member.name, "session": member.session, "graph": member.graph,
         "parent": member.parent, "privileged": member.privileged, "status": status, "paused": member.paused,
         "killed": member.killed, "turns": member.used.turns, "tokens": member.used.tokens, "cost": member.used.cost,
-        "queued": store.inbox().queued(&member.session)?.len(),
+        "queued": queued.len(), "inbox": inbox.collect::<Vec<_>>(),
     }))
 }
 
