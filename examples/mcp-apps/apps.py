@@ -10,6 +10,9 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "page"))
+from parts import play  # noqa: E402
+
 ONE = "ui://haft/"
 # Those that run: a part that fails leaves none.
 HOSTS = []
@@ -177,25 +180,11 @@ def main():
     parser.add_argument("--pictures", metavar="FOLDER")
     parser.add_argument("parts", nargs="*")
     options = parser.parse_args()
-    failed = 0
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"])
-        for part in PARTS:
-            if options.parts and not any(it in part.__name__ for it in options.parts):
-                continue
-            began = time.monotonic()
-            try:
-                part(options, browser)
-                said = "passed"
-            except Exception as error:  # A part that fails does not hide the others.
-                failed += 1
-                said = f"FAILED: {error}"
-            finally:
-                for it in list(HOSTS):
-                    it.end()
-            print(f"{part.__name__.replace('_', ' ')}: {said} ({time.monotonic() - began:.1f} s)", flush=True)
+        code = play(PARTS, options.parts, lambda part: part(options, browser), lambda: [it.end() for it in list(HOSTS)])
         browser.close()
-    return 1 if failed else 0
+    return code
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """haft serve as a process, a proxy that cuts its connections, and a browser that looks at its page."""
 
 import json
+import os
 import random
 import re
 import selectors
@@ -22,8 +23,14 @@ def free_port():
 class Server:
     """One `haft serve` in a workspace, with a model that reads its answers from a script."""
 
-    def __init__(self, haft, folder, script, files=None, sandbox="full"):
+    def __init__(self, haft, folder, script, files=None, sandbox="full", config=None):
         self.haft, self.folder, self.port, self.sandbox = haft, Path(folder), free_port(), sandbox
+        # A folder of configuration of its own, with these files.
+        self.env = {**os.environ, **({"HAFT_CONFIG_DIR": f"{folder}.config"} if config else {})}
+        for name, text in (config or {}).items():
+            place = Path(f"{folder}.config") / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, text in (files or {}).items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +43,7 @@ class Server:
     def start(self):
         """Starts the server and reads the address that it prints."""
         command = [self.haft, "--dir", str(self.folder), "--sandbox", self.sandbox, "serve", "--addr", f"127.0.0.1:{self.port}", "--model", f"script:{self.script}"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.env)
         said = []
         for line in self.process.stdout:
             said.append(line)
@@ -194,6 +201,43 @@ class Page:
         violations = json.loads(found["result"]["value"])
         client.detach()
         assert not violations, f"axe on {name}: {json.dumps(violations, indent=1)}"
+
+
+class Stage:
+    """What a part needs: servers and browsers, ended with it."""
+
+    def __init__(self, tools, browser, options):
+        self.tools, self.browser, self.options = tools, browser, options
+        self.servers, self.pages, self.ends = [], [], []
+
+    def server(self, name, script, files=None, **options):
+        it = Server(self.options.haft, Path(self.options.room) / name, script, files, **options)
+        self.servers.append(it)
+        return it
+
+    def page(self, server, browser=None, **options):
+        it = Page(browser or self.browser, server, **options)
+        self.pages.append(it)
+        return it
+
+    def launch(self, *arguments):
+        """Starts another browser, with these arguments."""
+        it = launch(self.tools, *arguments)
+        self.ends.append(it.close)
+        return it
+
+    def end(self):
+        for it in self.pages:
+            it.context.close()
+        for it in self.servers:
+            it.stop()
+        for end in self.ends:
+            end()
+        self.servers, self.pages, self.ends = [], [], []
+
+
+def launch(tools, *arguments):
+    return tools.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", *arguments])
 
 
 def wait_until(what, check, seconds=15):

@@ -3,6 +3,7 @@
 import argparse
 import base64
 import json
+import re
 import struct
 import subprocess
 import sys
@@ -11,49 +12,14 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from driver import Cutter, Page, Server, wait_until
+import agents
+from driver import Cutter, Stage, launch, wait_until
 from paint import measure
+from parts import play
 from payloads import RUN, file_name, payloads
-from pictures import draw
+from pictures import draw, draw_agents
 
 LONG = "A long answer with `code` and **weight**. " + " ".join(f"word{n}" for n in range(400)) + "\n\n- one\n- two\n\n```rust\nfn main() {}\n```"
-
-
-class Stage:
-    """What a part needs: servers and browsers, ended with it."""
-
-    def __init__(self, tools, browser, options):
-        self.tools, self.browser, self.options = tools, browser, options
-        self.servers, self.pages, self.ends = [], [], []
-
-    def server(self, name, script, files=None, **options):
-        it = Server(self.options.haft, Path(self.options.room) / name, script, files, **options)
-        self.servers.append(it)
-        return it
-
-    def page(self, server, browser=None, **options):
-        it = Page(browser or self.browser, server, **options)
-        self.pages.append(it)
-        return it
-
-    def launch(self, *arguments):
-        """Starts another browser, with these arguments."""
-        it = launch(self.tools, *arguments)
-        self.ends.append(it.close)
-        return it
-
-    def end(self):
-        for it in self.pages:
-            it.context.close()
-        for it in self.servers:
-            it.stop()
-        for end in self.ends:
-            end()
-        self.servers, self.pages, self.ends = [], [], []
-
-
-def launch(tools, *arguments):
-    return tools.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", *arguments])
 
 
 def signs_in_by_a_code_that_is_good_once(stage):
@@ -446,6 +412,25 @@ def assert_nothing_ran(it):
     assert state == {"ran": 0, "elements": [], "handlers": [], "links": []}, state
 
 
+def shows_a_command_as_interrupted_that_ended_with_the_server(stage):
+    server = stage.server("command", [{"say": "Hello."}, {"say": "On."}])
+    it = stage.page(server)
+    it.sign_in()
+    it.new_session("Hello.")
+    it.wait_for_end()
+    it.say("!echo begun; sleep 300")
+    card = it.page.locator(".entry.call", has_text="shell")
+    card.get_by_role("img", name="running").wait_for()
+    server.kill()
+    it.page.locator(".connection:not([hidden])").wait_for()
+    server.start()
+    it.page.wait_for_function("() => document.querySelector('.connection').hidden")
+    it.say("Go on.")
+    it.page.locator(".entry.text", has_text="On.").wait_for()
+    card.get_by_role("img", name="interrupted").wait_for()
+    it.check_clean()
+
+
 def keeps_little_of_a_long_session_in_the_page(stage):
     steps = [{"say": f"Step {n}. " + "word " * 20, "calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]} for n in range(45)]
     script = [*steps, {"say": "The end of turn 1."}, *steps, {"say": "The end of turn 2."}, *steps, {"say": "The end of turn 3."}]
@@ -463,14 +448,31 @@ def keeps_little_of_a_long_session_in_the_page(stage):
     it.page.locator(".entry.text", has_text="The end of turn 3.").wait_for()
     nodes = it.page.locator(".entry").count()
     assert nodes < 200, f"{nodes} entries are in the page at once"
-
-    def is_at_the_beginning():
-        # While entries are still measured, the page may go to their end once more.
-        it.page.locator(".scroller").press("Home")
-        return it.page.locator(".entry.prompt").first.is_visible()
-
-    wait_until("its beginning is shown", is_at_the_beginning)
+    # A key is pressed once, also while entries are still measured, and holds.
+    scroller, end = it.page.locator(".scroller"), it.page.locator(".entry.text", has_text="The end of turn 3.")
+    first = it.page.locator(".entry.prompt .prose", has_text=re.compile("^Go\\.$"))
+    frames = "async (n) => { while (n--) await new Promise(requestAnimationFrame); return document.querySelector('.scroller').scrollTop; }"
+    for _ in range(5):
+        scroller.press("Home")
+        first.wait_for()
+        assert it.page.evaluate(frames, 20) == 0, "the page left its beginning"
+        assert is_in_sight(first)
+        scroller.press("End")
+        end.wait_for()
+        it.page.evaluate(frames, 20)
+        assert is_in_sight(end)
+    # A short scroll up leaves the end, however near it is, as the list grows.
+    scroller.hover()
+    it.page.mouse.wheel(0, -20)
+    it.page.evaluate(frames, 30)
+    before = it.page.evaluate(frames, 1)
+    it.page.evaluate("() => { const more = document.createElement('p'); more.className = 'sr'; more.style.cssText = 'position: static; height: 300px'; document.querySelector('.entries').append(more); }")
+    assert it.page.evaluate(frames, 10) == before, "the page went back to its end"
     it.check_clean()
+
+
+def is_in_sight(locator):
+    return locator.evaluate("(it) => { const [a, b] = [it.getBoundingClientRect(), document.querySelector('.scroller').getBoundingClientRect()]; return a.bottom > b.top && a.top < b.bottom; }")
 
 
 def ends_the_sign_in_of_another_browser(stage):
@@ -677,7 +679,7 @@ PARTS = [
     signs_in_by_a_code_that_is_good_once, streams_an_answer_and_shows_its_calls, undoes_a_change_from_its_diff_and_redoes_it,
     two_browsers_approve_at_once_and_one_wins, answers_a_question_by_its_form, uploads_by_button_drop_and_paste,
     shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream, shows_the_transcript_byte_for_byte_through_cut_connections,
-    shows_the_transcript_after_the_server_was_killed_at_each_kind_of_row, keeps_little_of_a_long_session_in_the_page,
+    shows_the_transcript_after_the_server_was_killed_at_each_kind_of_row, shows_a_command_as_interrupted_that_ended_with_the_server, keeps_little_of_a_long_session_in_the_page,
     fits_320_pixels_and_has_no_violations_of_axe, runs_no_text_of_a_model_a_tool_or_a_name,
 ]
 
@@ -691,27 +693,24 @@ def main():
     parser.add_argument("--cuts", type=int, default=100, help="connections that are cut")
     parser.add_argument("parts", nargs="*")
     options = parser.parse_args()
-    failed = 0
     with sync_playwright() as tools:
         browser = launch(tools)
-        for part in [measure] if options.measure else [draw] if options.pictures else PARTS:
-            if options.parts and not any(it in part.__name__ for it in options.parts):
-                continue
-            began, stage = time.monotonic(), Stage(tools, browser, options)
-            try:
-                part(stage)
-                said = "passed"
-            except Exception as error:  # A part that fails does not hide the others.
-                failed += 1
-                said = f"FAILED: {error}"
-                for at, it in enumerate(stage.pages):
-                    it.page.screenshot(path=f"{options.room}/../{part.__name__[:30]}-{at}.png")
-                    print("  errors of the page:", it.errors[:3], file=sys.stderr)
-            finally:
-                stage.end()
-            print(f"{part.__name__.replace('_', ' ')}: {said} ({time.monotonic() - began:.1f} s)", flush=True)
+        stages = []
+
+        def begin(part):
+            stages[:] = [Stage(tools, browser, options)]
+            part(stages[0])
+
+        def failed(part):
+            for at, it in enumerate(stages[0].pages):
+                it.page.screenshot(path=f"{options.room}/../{part.__name__[:30]}-{at}.png")
+                print("  errors of the page:", it.errors[:3], file=sys.stderr)
+
+        parts = [measure] if options.measure else [draw, draw_agents] if options.pictures else PARTS + agents.PARTS
+        wanted = [] if options.measure else options.parts
+        code = play(parts, wanted, begin, lambda: stages[0].end(), failed)
         browser.close()
-    return 1 if failed else 0
+    return code
 
 
 if __name__ == "__main__":
