@@ -187,7 +187,7 @@ async fn bare(address: &Address, count: u64) -> Result<Vec<Duration>, Trouble> {
     for _ in 0..count {
         let began = Instant::now();
         context.publish("bare", "x".into()).await?.await?;
-        let mut batch = consumer.fetch().max_messages(1).messages().await?;
+        let mut batch = consumer.batch().max_messages(1).expires(Duration::from_secs(5)).messages().await?;
         let message = batch.next().await.ok_or("no message")??;
         message.double_ack().await?;
         times.push(began.elapsed());
