@@ -152,7 +152,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("workers list", &["haft workers list", "haft workers list --engine nats://10.0.0.5:4222"]),
     ("workers drain", &["haft workers drain box-1a2b3c", "haft workers drain all"]),
     ("workers stop", &["haft workers stop box-1a2b3c", "haft workers stop all"]),
-    ("workers cancel", &["haft workers cancel s_0v9myjq3dbkt-0-0-0"]),
+    (
+        "workers cancel",
+        &[
+            "haft workers cancel s_0v9myjq3dbkt-0-0-0",
+            "haft workers cancel s_0v9myjq3dbkt-0-0-0 --engine nats://10.0.0.5:4222",
+        ],
+    ),
     ("workers up", &["haft workers up", "haft workers up --stop"]),
     ("models", &["haft models", "haft models anthropic", "haft models --known"]),
     (
