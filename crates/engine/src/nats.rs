@@ -220,13 +220,41 @@ fn subject(key: &str) -> String {
     format!("$KV.haft.{key}")
 }
 
+/// The messages of an ordered consumer.
+struct Ordered {
+    messages: push::Ordered,
+    stream: Stream,
+    name: String,
+}
+
+impl Ordered {
+    async fn next(&mut self) -> Option<std::result::Result<Message, push::OrderedError>> {
+        self.messages.next().await
+    }
+}
+
+impl Drop for Ordered {
+    /// Deletes the consumer. The server would keep it for 30 s more, and refuses others while it has too many: a sender of many
+    /// short pieces of work would wait for its own past.
+    fn drop(&mut self) {
+        let (stream, name) = (self.stream.clone(), std::mem::take(&mut self.name));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                if let Err(error) = stream.delete_consumer(&name).await {
+                    tracing::debug!(%error, name, "a consumer was not deleted; it ends by itself");
+                }
+            });
+        }
+    }
+}
+
 /// Starts an ordered consumer: it goes on by itself after a reconnection, without loss or repetition.
 async fn ordered(
     stream: &Stream,
     client: &Client,
     filters: Vec<String>,
     deliver_policy: DeliverPolicy,
-) -> Result<(push::Ordered, u64)> {
+) -> Result<(Ordered, u64)> {
     let config = push::OrderedConfig {
         deliver_subject: client.new_inbox(),
         filter_subjects: filters,
@@ -234,8 +262,9 @@ async fn ordered(
         ..push::OrderedConfig::default()
     };
     let consumer = stream.create_consumer(config).await.map_err(unreachable)?;
-    let pending = consumer.cached_info().num_pending;
-    Ok((consumer.messages().await.map_err(unreachable)?, pending))
+    let (pending, name) = (consumer.cached_info().num_pending, consumer.cached_info().name.clone());
+    let messages = consumer.messages().await.map_err(unreachable)?;
+    Ok((Ordered { messages, stream: stream.clone(), name }, pending))
 }
 
 fn sequence_of(message: &Message) -> Result<u64> {

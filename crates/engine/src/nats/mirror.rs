@@ -11,7 +11,6 @@ use async_nats::{
     Client,
     jetstream::{Message, consumer::DeliverPolicy, stream::Stream},
 };
-use futures_util::StreamExt as _;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
