@@ -46,10 +46,13 @@ impl Sshd {
         // As root it wants this folder, whatever its configuration says.
         let _ = fs::create_dir("/run/sshd");
         let folder_shown = folder.display();
+        // Of the home folder only its path: what a shell reads at its start there is the person's, and may print something.
+        fs::create_dir(folder.join("home")).unwrap();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {folder_shown}/host\nAuthorizedKeysFile {folder_shown}/keys\n\
              StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
-             PermitRootLogin yes\nSubsystem sftp internal-sftp\nLogLevel VERBOSE\nMaxSessions 10\n"
+             PermitRootLogin yes\nSubsystem sftp internal-sftp\nLogLevel VERBOSE\nMaxSessions 10\n\
+             SetEnv HOME={folder_shown}/home\n"
         );
         fs::write(folder.join("config"), config).unwrap();
         let (child, log) = start(&folder);
