@@ -201,6 +201,16 @@ impl Nats {
         self.publish(subject(key), headers, value).await
     }
 
+    /// The number of consumers that read records and announcements.
+    #[cfg(test)]
+    pub(crate) async fn consumers(&self) -> Result<usize> {
+        let mut all = 0;
+        for stream in [&self.bucket, &self.presence] {
+            all += stream.get_info().await.map_err(unreachable)?.state.consumer_count;
+        }
+        Ok(all)
+    }
+
     /// Returns the last value of a key from the stream's leader: what was acknowledged before is in it.
     async fn last(&self, key: &str) -> Result<Option<(Bytes, u64, String)>> {
         match self.bucket.get_last_raw_message_by_subject(&subject(key)).await {

@@ -1,11 +1,11 @@
 //! nats-server itself: started, killed, refused.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use super::*;
 use crate::{
     Error, Options,
-    nats::server,
+    nats::{Nats, server},
     tests::places::{
         Server,
         of_nats::{installed, program},
@@ -36,6 +36,29 @@ async fn work_goes_on_after_the_server_was_killed() {
     assert_eq!(events.iter().map(|it| it.value.as_str().unwrap()).collect::<Vec<_>>(), ["before", "after"]);
     assert_eq!(states.last().unwrap().state, State::Ended(done("ok")));
     assert_ne!(claim(&runner, &worker("w1")).await.0.key, claimed.key, "what waited still waits");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_leaves_no_consumer_behind() {
+    let place = Server::new().await;
+    let options = |nkey: &Path| Options { lease: LEASE, nkey: Some(nkey.to_owned()), ..Options::default() };
+    let sender = Nats::open(&place.server.url, &options(&place.server.sender_nkey)).await.unwrap();
+    let sender = Leases::new(sender, LEASE);
+    sender.offer(work(1)).await.unwrap();
+    for _ in 0..50 {
+        let mut watch = sender.watch(&key(1), 0).await.unwrap();
+        watch.next().await.unwrap().unwrap();
+        drop(watch);
+        sender.workers().await.unwrap();
+    }
+    let operator = place.storage(LEASE).await;
+    // By itself the server would delete them after 30 s.
+    let deleted = async {
+        while operator.consumers().await.unwrap() > 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), deleted).await.expect("they are deleted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
