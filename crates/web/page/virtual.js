@@ -77,7 +77,8 @@ export class VirtualList {
   }
 
   leaveEnd() {
-    if (this.scroller.scrollTop > 0) this.atEnd = false;
+    // Also at the beginning: a long list that was just put into the page is not at its end yet.
+    if (this.scroller.scrollHeight > this.scroller.clientHeight) this.atEnd = false;
   }
 
   /** @param {KeyboardEvent} event */
