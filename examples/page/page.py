@@ -444,6 +444,8 @@ def keeps_little_of_a_long_session_in_the_page(stage):
         if turn < 3:
             it.say("Go on.")
     it.go("settings")
+    # Otherwise what follows may still find the old page of the session.
+    it.page.locator("section.settings").first.wait_for()
     it.go(f"session/{session}")
     it.page.locator(".entry.text", has_text="The end of turn 3.").wait_for()
     nodes = it.page.locator(".entry").count()
