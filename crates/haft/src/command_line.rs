@@ -142,7 +142,6 @@ impl Haft {
         let words: Vec<OsString> = env::args_os().collect();
         let quick = Self::with_tools(&words);
         if quick.is_some() {
-            kit::memory::keep_until_rest();
             // While the command line is parsed.
             tools::describe_ahead();
         }

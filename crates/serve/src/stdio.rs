@@ -14,7 +14,6 @@ use std::{
     time::Duration,
 };
 
-use kit::memory::AtRest;
 use rmcp::{
     RoleServer,
     model::{
@@ -100,9 +99,8 @@ pub(crate) struct Wire {
     broken: CancellationToken,
     direct: Option<Arc<Direct>>,
     begun: bool,
-    /// Whether the client has left it alone for a while since its last message.
+    /// Whether the client has left it alone for a while since it began.
     rested: bool,
-    memory: AtRest,
 }
 
 /// Takes standard input and output for the protocol alone: prints to fd 1 go to standard error from now on,
@@ -149,7 +147,6 @@ pub(crate) fn open(
         direct: direct.clone(),
         begun: false,
         rested: false,
-        memory: AtRest::default(),
     };
     let broken = ends.broken.clone();
     thread::Builder::new().name("mcp-write".to_owned()).spawn(move || {
@@ -201,11 +198,11 @@ impl Transport<RoleServer> for Wire {
                 message = self.inbox.recv() => message,
                 () = sleep(REST), if self.begun && !self.rested => {
                     self.rested = true;
-                    self.memory.give_back();
+                    kit::memory::give_back();
+                    kit::memory::forget_start();
                     continue;
                 }
             }?;
-            self.rested = false;
             match &message {
                 JsonRpcMessage::Request(request) => self.begun |= begins(&request.request),
                 _ if !self.begun => {
