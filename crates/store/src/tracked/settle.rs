@@ -1,8 +1,11 @@
 //! Settling: notes the state in which a call left each path, once no process of it lives.
 
 use std::{
+    cell::LazyCell,
+    collections::HashSet,
     fs,
     io::{self, Read},
+    path::{Path, PathBuf},
     time::SystemTime,
 };
 
@@ -77,7 +80,27 @@ impl Tracked {
         };
         let fold = Fold::of(records);
         let mut contents = 0;
-        let left = fold.entries.iter().map(|entry| self.left(call, &fold, entry, &mut contents)).collect();
+        let changed: LazyCell<HashSet<PathBuf>, _> =
+            LazyCell::new(|| fold.entries.iter().map(|it| fold.present(&it.path, it.segment)).collect());
+        // Nothing is below what the call made a symlink, wherever that leads.
+        let is_below_own_link = |path: &Path| {
+            let link = path.ancestors().skip(1).filter(|it| it.is_symlink()).last();
+            link.is_some_and(|it| changed.contains(it))
+        };
+        let left = fold
+            .entries
+            .iter()
+            .map(|entry| {
+                let path = fold.present(&entry.path, entry.segment);
+                match node_at(&path) {
+                    Ok(node) => self.left(call, &fold, entry, &path, node, &mut contents),
+                    Err(_) if is_below_own_link(&path) => {
+                        self.left(call, &fold, entry, &path, Node::Absent, &mut contents)
+                    }
+                    Err(_) => Left::default(),
+                }
+            })
+            .collect();
         let moved = fold.moves.iter().enumerate().map(|(number, (_, to))| {
             let is_replaced = fold.is_replaced_after(to, number + 1);
             node_at(&fold.present(to, number + 1)).ok().filter(|_| !is_replaced)
@@ -95,13 +118,21 @@ impl Tracked {
         fs::metadata(self.folder_of(call).join(SETTLED))?.modified()
     }
 
-    fn left(&self, call: &str, fold: &Fold, entry: &Entry, contents: &mut usize) -> Left {
-        let path = fold.present(&entry.path, entry.segment);
-        let Ok(node) = node_at(&path) else { return Left::default() };
-        let mut left = Left { node: Some(node.clone()), ..Left::default() };
+    /// Notes that this node was left at `path`, where the entry is now.
+    fn left(
+        &self,
+        call: &str,
+        fold: &Fold,
+        entry: &Entry,
+        path: &Path,
+        node: Node,
+        contents: &mut usize,
+    ) -> Left {
         self.release(call, entry, &node);
+        let file = if let Node::File(about) = &node { Some(*about) } else { None };
+        let mut left = Left { node: Some(node), ..Left::default() };
         if entry.attributes.is_some() {
-            left.attributes = Spot::at(&path).and_then(|it| it.attributes()).ok();
+            left.attributes = Spot::at(path).and_then(|it| it.attributes()).ok();
         }
         if fold.is_replaced(entry) {
             // For an undo nothing is there, once the rename is taken back; for a person the new content is.
@@ -110,8 +141,8 @@ impl Tracked {
         if *contents >= CONTENTS || matches!(entry.kept, BeforeImage::Metadata) {
             return left;
         }
-        if let Node::File(about) = &node {
-            left.after = Spot::at(&path).ok().and_then(|spot| self.stored(&spot, about.size));
+        if let Some(about) = file {
+            left.after = Spot::at(path).ok().and_then(|spot| self.stored(&spot, about.size));
         }
         if let Node::File(about) = &entry.node {
             left.before = self.image(call, entry).and_then(|bytes| self.put(&bytes, about.size));
