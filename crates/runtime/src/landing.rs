@@ -4,7 +4,7 @@
 //! journal before its first change, and its before-images are those of any other call, so that an undo takes all of it back.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
@@ -82,8 +82,9 @@ impl Session {
         let session = self.state().clone();
         let call = session.store().call_id();
         let began = Instant::now();
+        let changed: HashSet<&str> = paths.iter().map(String::as_str).collect();
         let places: BTreeMap<String, Result<Place, Fault>> =
-            paths.iter().map(|path| (path.clone(), place(&session, path))).collect();
+            paths.iter().map(|path| (path.clone(), place(&session, path, &changed))).collect();
         let may: Vec<PathBuf> = places.values().flatten().map(|it| it.location.absolute()).collect();
         let who = Who {
             call: call.clone(),
@@ -126,8 +127,13 @@ impl Session {
     }
 }
 
-/// Decides about one file.
-fn place(session: &Arc<SessionState>, path: &str) -> Result<Place, Fault> {
+/// Returns whether a folder above this path is one of these paths.
+fn is_below_one_of(path: &str, paths: &HashSet<&str>) -> bool {
+    path.match_indices('/').any(|(at, _)| paths.contains(&path[..at]))
+}
+
+/// Decides about one file. `changed` are the paths that the call changes.
+fn place(session: &Arc<SessionState>, path: &str, changed: &HashSet<&str>) -> Result<Place, Fault> {
     let absolute = session.runtime().roots().workspace().join(path);
     let text = |it: &Path| it.to_str().map(str::to_owned);
     let (Some(folder), Some(name)) = (absolute.parent().and_then(text), absolute.file_name()) else {
@@ -135,13 +141,20 @@ fn place(session: &Arc<SessionState>, path: &str) -> Result<Place, Fault> {
     };
     // The last name is not followed: it may be a symlink that the change is about.
     let roots = session.runtime().roots();
-    let location = match roots.locate(&folder) {
-        Err(fault) if fault.kind == Kind::NotFound => {
-            // A file on the way, which the same call may remove.
-            let mut above = Path::new(&folder).ancestors().skip(1);
-            let near = above.find_map(|it| Some((it, roots.locate(it.to_str()?).ok()?)));
-            let (near, location) = near.ok_or(fault)?;
-            location.join(absolute.strip_prefix(near).unwrap_or(&absolute))
+    let found = roots.locate(&folder);
+    let is_there = |it: &Location| it.absolute() == Path::new(&folder);
+    let location = match found {
+        Ok(found) if is_there(&found) => found.join(name),
+        // The same call may remove the file or the symlink on the way. It is looked at again when this file is changed.
+        found if is_below_one_of(path, changed) => {
+            let there = |it: &Path| roots.locate(it.to_str()?).ok().filter(|found| found.absolute() == it);
+            let near = Path::new(&folder).ancestors().skip(1).find_map(|it| Some((it, there(it)?)));
+            match (near, found) {
+                (Some((near, location)), _) => {
+                    location.join(absolute.strip_prefix(near).unwrap_or(&absolute))
+                }
+                (None, found) => found?.join(name),
+            }
         }
         found => found?.join(name),
     };
@@ -266,20 +279,12 @@ impl Landing {
         }
     }
 
-    /// Removes the folders above these paths that are empty now, as git does; `recorded` if an undo has to make them again,
-    /// because it does not write the files in them as `write` does. Blocks.
-    pub fn remove_empty_folders<'a>(&self, paths: impl Iterator<Item = &'a str>, recorded: bool) {
-        let mut folders: HashMap<&str, usize> = HashMap::new();
-        for path in paths {
-            let mut above = path;
-            while let Some((folder, _)) = above.rsplit_once('/') {
-                folders.insert(folder, folder.len());
-                above = folder;
-            }
-        }
-        let mut folders: Vec<(&str, usize)> = folders.into_iter().collect();
-        folders.sort_unstable_by_key(|it| std::cmp::Reverse(it.1));
-        for (folder, _) in folders {
+    /// Removes those of these folders that are empty, or are when the others were removed, as git does; `recorded` if an undo
+    /// has to make them again, because it does not write the files in them as `write` does. Blocks.
+    pub fn remove_folders(&self, folders: impl IntoIterator<Item = impl AsRef<str>>, recorded: bool) {
+        let mut folders: Vec<_> = folders.into_iter().collect();
+        folders.sort_unstable_by_key(|it| std::cmp::Reverse(it.as_ref().len()));
+        for folder in folders.iter().map(AsRef::as_ref) {
             let absolute = self.session.runtime().roots().workspace().join(folder);
             let roots = self.session.runtime().roots().clone();
             let Some(path) = absolute.to_str() else { continue };

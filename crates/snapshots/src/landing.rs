@@ -97,8 +97,14 @@ pub async fn land(
     let work = move || {
         kit::may_block_here(|| {
             let entangled = entangled(&changes);
-            let work =
-                Work { call: &call, blobs: &*blobs, cancel: &cancel, entangled, done: RefCell::default() };
+            let work = Work {
+                call: &call,
+                blobs: &*blobs,
+                cancel: &cancel,
+                entangled,
+                done: RefCell::default(),
+                recorded: RefCell::default(),
+            };
             let files = work.all(&changes);
             (call, files)
         })
@@ -131,6 +137,14 @@ struct Step<'a> {
     executable: bool,
     /// Whether an undo needs more than its content, whatever changes of it.
     entangled: bool,
+    /// The folders without any file that are in the place of the file, by their paths below the workspace: a snapshot has
+    /// no empty folders, so nobody decided that they stay.
+    empty_folders: Vec<String>,
+}
+
+/// Returns the folders above a path.
+fn folders_above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
 /// Returns the paths of files that become folders, or folders that become files, with what is in them. An undo has to put these
@@ -143,12 +157,8 @@ fn entangled(changes: &[Change]) -> HashSet<String> {
     let mut found = HashSet::new();
     for (some, others) in [(&removed, &made), (&made, &removed)] {
         for path in some.iter().copied() {
-            let mut above = path;
-            while let Some((folder, _)) = above.rsplit_once('/') {
-                if others.contains(folder) {
-                    found.extend([path.to_owned(), folder.to_owned()]);
-                }
-                above = folder;
+            for folder in folders_above(path).filter(|it| others.contains(it)) {
+                found.extend([path.to_owned(), folder.to_owned()]);
             }
         }
     }
@@ -168,6 +178,8 @@ struct Work<'a> {
     /// Files that become folders, folders that become files, and what is in both.
     entangled: HashSet<String>,
     done: RefCell<usize>,
+    /// The paths of which an undo needs more than the content.
+    recorded: RefCell<HashSet<String>>,
 }
 
 impl Work<'_> {
@@ -181,14 +193,17 @@ impl Work<'_> {
                 fates.insert(&change.path, self.one(change));
             }
         }
+        // A folder that stays is not removed and made anew: an undo would have to do both.
+        let needed: HashSet<&str> =
+            changes.iter().filter(|it| !is_removal(it)).flat_map(|it| folders_above(&it.path)).collect();
         for recorded in [true, false] {
-            let needs = |it: &&Change| {
-                let plain = matches!(it.before, Some(Node::File { executable: false, .. }));
-                recorded == (!plain || self.entangled.contains(&it.path))
-            };
-            let removed = changes.iter().filter(|it| is_removal(it) && needs(it)).map(|it| it.path.as_str());
-            let landed = removed.filter(|it| matches!(fates.get(it), Some(Fate::Landed)));
-            self.call.remove_empty_folders(landed, recorded);
+            let removed = changes.iter().filter(is_removal).map(|it| it.path.as_str());
+            let landed = removed.filter(|it| {
+                matches!(fates.get(it), Some(Fate::Landed))
+                    && recorded == self.recorded.borrow().contains(*it)
+            });
+            let folders: HashSet<&str> = landed.flat_map(folders_above).collect();
+            self.call.remove_folders(folders.difference(&needed), recorded);
         }
         for change in changes.iter().filter(|it| !is_removal(it)) {
             if !fates.contains_key(change.path.as_str()) {
@@ -231,8 +246,14 @@ impl Work<'_> {
             Next::Change(step) => step,
             Next::Done(fate) => return fate,
         };
+        if !step.empty_folders.is_empty() {
+            self.call.remove_folders(&step.empty_folders, true);
+        }
         match step.carry_out() {
             Ok(()) => {
+                if !step.is_content_alone() {
+                    self.recorded.borrow_mut().insert(change.path.clone());
+                }
                 let mut done = self.done.borrow_mut();
                 *done += 1;
                 killed_at(&format!("landing-{done}"));
@@ -253,7 +274,7 @@ impl Work<'_> {
     fn step<'c>(&self, change: &'c Change) -> Result<Next<'c>, Fault> {
         let Change { path, before, after } = change;
         let found = self.call.target(path).and_then(|target| now(&target, path).map(|now| (target, now)));
-        let (target, now) = match found {
+        let (target, mut now) = match found {
             // What was its folder is a file now, so it is not there.
             Err(fault) if after.is_none() && fault.kind == Kind::NotFound => {
                 return Ok(Next::Done(Fate::Already));
@@ -262,6 +283,13 @@ impl Work<'_> {
         };
         if after.is_none() && matches!(now, Now::Folder) && self.entangled.contains(path) {
             return Ok(Next::Done(Fate::Already));
+        }
+        let mut empty_folders = Vec::new();
+        if before.is_none()
+            && matches!(now, Now::Folder)
+            && let Some(folders) = folders_without_files(Path::new(&target.path), path)
+        {
+            (now, empty_folders) = (Now::Absent, folders);
         }
         let executable = match (before, after, &now) {
             // The bit that the work did not change stays as it is here.
@@ -290,7 +318,8 @@ impl Work<'_> {
             now,
             content,
             executable,
-            entangled: self.entangled.contains(path),
+            entangled: self.entangled.contains(path) || !empty_folders.is_empty(),
+            empty_folders,
         })))
     }
 
@@ -299,6 +328,29 @@ impl Work<'_> {
         let hash = node.and_then(Node::hash);
         hash.map(|it| verified(self.blobs, &it).map(Content::from)).transpose()
     }
+}
+
+/// Returns this folder and those in it, by their paths below the workspace, unless there is anything else in them. `path` is
+/// the folder's own.
+fn folders_without_files(absolute: &Path, path: &str) -> Option<Vec<String>> {
+    /// More are not taken for an accident.
+    const MOST_FOLDERS: usize = 1_000;
+    let mut found = Vec::new();
+    let mut open = vec![(absolute.to_owned(), path.to_owned())];
+    while let Some((absolute, path)) = open.pop() {
+        for entry in std::fs::read_dir(&absolute).ok()? {
+            let entry = entry.ok()?;
+            if !entry.file_type().ok()?.is_dir() {
+                return None;
+            }
+            open.push((entry.path(), format!("{path}/{}", entry.file_name().to_str()?)));
+        }
+        found.push(path);
+        if found.len() > MOST_FOLDERS {
+            return None;
+        }
+    }
+    Some(found)
 }
 
 fn now(target: &Target, path: &str) -> Result<Now, Fault> {

@@ -174,6 +174,31 @@ async fn nobody_to_ask_refuses_control_files_and_ask_edits_asks_about_all() {
 }
 
 #[tokio::test]
+async fn folders_without_files_give_way_to_a_new_file_and_an_undo_makes_them_again() {
+    let sender = Sender::new();
+    sender.write("a", "one\n");
+    let manifest = sender.take();
+    let worker = sender.worker(&manifest);
+    write(&worker.path().join("free"), "new\n");
+    write(&worker.path().join("taken"), "new\n");
+    fs::create_dir_all(sender.ws().join("free/deep/er")).unwrap();
+    fs::create_dir_all(sender.ws().join("free/wide")).unwrap();
+    sender.write("taken/deep/file", "the person's\n");
+    let patch = sender.patch(&manifest, worker.path());
+    let landing = sender.land(&patch).await;
+    assert_eq!(fates(&landing), ["landed free", "refused taken"]);
+    assert_eq!(
+        fault(&landing, "taken").what,
+        "`taken` is a folder where the snapshot had nothing; it was left as it is"
+    );
+    assert_eq!(sender.read("free"), "new\n");
+    let report = sender.undo().await;
+    assert!(sender.ws().join("free/deep/er").is_dir(), "{report}");
+    assert!(sender.ws().join("free/wide").is_dir(), "{report}");
+    assert_eq!(sender.read("taken/deep/file"), "the person's\n");
+}
+
+#[tokio::test]
 async fn what_changes_after_the_landing_is_left_alone_by_its_undo() {
     let sender = Sender::new();
     for path in ["a", "b", "x"] {
