@@ -130,8 +130,7 @@ fn report(result: SessionResult, profile: Option<String>, landed: &[Landed]) -> 
         }
     };
     let mut notes = Vec::new();
-    let changed: Vec<&str> =
-        landed.iter().filter(|it| it.refused.is_none()).map(|it| it.path.as_str()).collect();
+    let changed: Vec<&str> = landed.iter().filter(|it| it.is_changed()).map(|it| it.path.as_str()).collect();
     if !changed.is_empty() {
         notes.push(format!("changed {} here: {}", counted(changed.len(), "file"), changed.join(", ")));
     }

@@ -32,6 +32,16 @@ pub(crate) struct Landed {
     /// Why it was not changed, with what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,
+    /// Whether nothing was written because it was as the patch makes it already.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) already: bool,
+}
+
+impl Landed {
+    /// Returns whether the file was changed here.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.refused.is_none() && !self.already
+    }
 }
 
 /// The way of workspaces through an engine.
@@ -132,11 +142,12 @@ impl Travel<'_> {
         }
         let landing = snapshots::land(session, &patch, Arc::new(self.blobs()), cancel).await?;
         let files = landing.files.into_iter().map(|it| {
+            let already = matches!(it.fate, Fate::Already);
             let refused = match it.fate {
                 Fate::Refused(fault) => Some(fault.as_text()),
                 Fate::Landed | Fate::Already => None,
             };
-            Landed { path: it.path, refused }
+            Landed { path: it.path, refused, already }
         });
         Ok(files.collect())
     }

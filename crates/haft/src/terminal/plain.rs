@@ -70,6 +70,8 @@ struct Inner {
 struct Lines {
     /// Only actions are shown, and not the model's text.
     only_calls: bool,
+    /// The calls run on another machine, whose journal is not here.
+    elsewhere: bool,
     letters: Letters,
     /// The last text of the model does not end with a line break.
     open: bool,
@@ -91,6 +93,13 @@ pub(crate) enum Piece {
 impl Plain {
     pub(crate) fn new(out: Out) -> Self {
         Self::of(out, false, false)
+    }
+
+    /// Creates an output of calls that run on another machine.
+    pub(crate) fn of_another_machine(out: Out, only_calls: bool) -> Self {
+        let it = Self::of(out, false, only_calls);
+        it.inner.state.lock().elsewhere = true;
+        it
     }
 
     /// Creates an output that leaves out the model's text.
@@ -233,8 +242,12 @@ impl Lines {
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =
                     pictures.iter().map(|it| format!("; picture {} ({})", it.handle, it.mime)).collect();
-                below =
-                    diff::plain(changes, 4, diff::SHOWN, &format!("haft log --diff --call {call} shows all"));
+                let hint = if self.elsewhere {
+                    "haft log --diff shows all once it has landed".to_owned()
+                } else {
+                    format!("haft log --diff --call {call} shows all")
+                };
+                below = diff::plain(changes, 4, diff::SHOWN, &hint);
                 // Links are listed even if the answer is shortened, so that the person can open them.
                 below.extend(links.iter().map(|it| harmless(&format!("    {it}"))));
                 if is_list {

@@ -133,10 +133,15 @@ impl Look {
 
     /// Returns these diffs in full, each line with its end.
     pub(super) fn drawn(&self, diffs: &[Change]) -> String {
+        self.beginning(diffs, usize::MAX, "")
+    }
+
+    /// Returns the first `most` lines of these diffs, each with its end, and `hint` if there are more.
+    pub(super) fn beginning(&self, diffs: &[Change], most: usize, hint: &str) -> String {
         if self.columns == 0 {
-            return diff::plain(diffs, 4, usize::MAX, "").iter().map(|it| it.clone() + "\n").collect();
+            return diff::plain(diffs, 4, most, hint).iter().map(|it| it.clone() + "\n").collect();
         }
-        let rows = diff::rows(diffs, 4, self.columns, usize::MAX, "");
+        let rows = diff::rows(diffs, 4, self.columns, most, hint);
         rows.iter().map(|it| it.painted(self.colours) + "\n").collect()
     }
 }

@@ -14,6 +14,7 @@ use super::{close, log::Look};
 use crate::{
     Options, Place,
     print::{self, harmless},
+    terminal::diff,
 };
 
 #[derive(Args)]
@@ -64,6 +65,7 @@ impl Undo {
         journal.begin(begun, Durability::Later).await?;
         let result = undo.undo(which);
         journal.end_later(Ended::of(&call, "cli", &result, began.elapsed()))?;
+        let hint = format!("haft log --diff --call {call} shows all");
         let filter = Filter { call: Some(call), ..Filter::default() };
         let diffs = journal.log(filter).and_then(|records| match records.first() {
             Some(record) => Ok(runtime.changes(&runtime.changed_by(record)?, DiffLimits::NONE)),
@@ -72,7 +74,8 @@ impl Undo {
         close(&runtime);
         let text = result?.as_text();
         // haft reports the restored files even if it can't show their diff.
-        print::drawn(&format!("{}\n{}", harmless(&text), Look::of(place).drawn(&diffs.unwrap_or_default())));
+        let drawn = Look::of(place).beginning(&diffs.unwrap_or_default(), diff::SHOWN, &hint);
+        print::drawn(&format!("{}\n{drawn}", harmless(&text)));
         Ok(ExitCode::SUCCESS)
     }
 }

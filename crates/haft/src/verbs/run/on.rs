@@ -249,11 +249,7 @@ enum To {
 impl Shows {
     fn new(as_json: bool, only_calls: bool, gone: CancellationToken) -> Self {
         let out = Out::new(gone.clone());
-        let to = match (as_json, only_calls) {
-            (true, _) => To::Json(out),
-            (false, true) => To::Lines(Plain::of_calls(out)),
-            (false, false) => To::Lines(Plain::new(out)),
-        };
+        let to = if as_json { To::Json(out) } else { To::Lines(Plain::of_another_machine(out, only_calls)) };
         Self { to, gone, worker: Mutex::default() }
     }
 
@@ -342,22 +338,26 @@ fn tell(result: &SessionResult, landed: &[Landed], answers: bool) -> Result<Exit
 /// Prints what landed and what was refused; returns the number of files that were refused.
 pub(in crate::verbs) fn tell_landed(landed: &[Landed]) -> usize {
     let refused: Vec<&Landed> = landed.iter().filter(|it| it.refused.is_some()).collect();
-    let count = landed.len() - refused.len();
-    if count > 0 {
-        let shown: Vec<&str> =
-            landed.iter().filter(|it| it.refused.is_none()).map(|it| it.path.as_str()).take(8).collect();
-        let more = if count > shown.len() { ", …" } else { "" };
-        print::err(&format!(
-            "haft: changed {}: {}{more}; `haft undo` takes it back",
-            counted(count, "file"),
-            shown.join(", ")
-        ));
+    if let Some(files) = named(landed.iter().filter(|it| it.is_changed())) {
+        print::err(&format!("haft: changed {files}; `haft undo` takes it back"));
+    }
+    if let Some(files) = named(landed.iter().filter(|it| it.already)) {
+        print::err(&format!("haft: not written, as it was so already: {files}"));
     }
     for it in &refused {
         let why = it.refused.as_deref().unwrap_or_default();
         print::err(&format!("haft: not changed: {}: {why}", it.path));
     }
     refused.len()
+}
+
+/// Returns the number of these files and the first of their names; `None` if there are none.
+fn named<'a>(files: impl Iterator<Item = &'a Landed>) -> Option<String> {
+    const NAMED: usize = 8;
+    let paths: Vec<&str> = files.map(|it| it.path.as_str()).collect();
+    let first = paths.get(..NAMED.min(paths.len())).unwrap_or_default().join(", ");
+    let more = if paths.len() > NAMED { ", …" } else { "" };
+    (!paths.is_empty()).then(|| format!("{}: {first}{more}", counted(paths.len(), "file")))
 }
 
 /// Returns the options of an agent, with those of one task over them.
