@@ -3,20 +3,21 @@
 use std::{
     ffi::OsStr,
     fs::File,
-    io::{self, Read},
+    io,
     os::{fd::OwnedFd, unix::fs::FileExt},
     path::Path,
 };
 
 use rustix::{
+    buffer::spare_capacity,
     fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat},
-    io::Errno,
+    io::{Errno, read, retry_on_intr},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Files, Location, roots::refused, unsaved};
-use crate::{Fault, Kind, references::call, text::Content};
+use crate::{Fault, Kind, memory, references::call, text::Content};
 
 /// A regular file, open for reading.
 pub struct Open {
@@ -196,6 +197,23 @@ impl Files {
     }
 }
 
+/// Reads a file that has this size, in one call unless it grows meanwhile; no more than it takes to see that it is over `limit`.
+fn whole(file: &File, size: u64, limit: u64) -> rustix::io::Result<Vec<u8>> {
+    /// For files that have no size, as those of `/proc`, and for those that grow.
+    const MORE: usize = 8 << 10;
+    // One byte more, to see the end.
+    let mut bytes = memory::block(usize::try_from(size).ok().filter(|it| *it > 0).map_or(MORE, |it| it + 1));
+    while bytes.len() as u64 <= limit {
+        if bytes.len() == bytes.capacity() {
+            bytes.reserve(MORE);
+        }
+        if retry_on_intr(|| read(file, spare_capacity(&mut bytes)))? == 0 {
+            break;
+        }
+    }
+    Ok(bytes)
+}
+
 impl Open {
     /// Reads the whole file, at most `limit` bytes.
     ///
@@ -216,10 +234,7 @@ impl Open {
         if size > limit {
             return Err(too_big(size));
         }
-        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-        // A file may grow while it is read: the limit still holds.
-        let mut file = (&self.file).take(limit + 1);
-        file.read_to_end(&mut bytes).map_err(|error| refused(path, "read", error))?;
+        let bytes = whole(&self.file, size, limit).map_err(|errno| refused(path, "read", errno.into()))?;
         if bytes.len() as u64 > limit {
             return Err(too_big(bytes.len() as u64));
         }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Ending, Text, Unwritable};
+use crate::memory;
 
 /// Some rows, and the lines that replace them. An empty range is a gap: the lines are inserted before its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,7 +140,7 @@ pub(crate) fn compose(
     // Stable: insertions at one gap keep their order, and go before a replacement of the bytes that follow.
     order.sort_by_key(|(_, change)| (change.span.start, !change.span.is_empty()));
 
-    let mut bytes = Vec::with_capacity(base.len() + changes.iter().map(|it| it.bytes.len()).sum::<usize>());
+    let mut bytes = memory::block(base.len() + changes.iter().map(|it| it.bytes.len()).sum::<usize>());
     let mut spans = vec![0..0; changes.len()];
     let mut done = 0_usize;
     let mut last = None;
