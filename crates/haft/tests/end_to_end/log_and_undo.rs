@@ -64,6 +64,19 @@ fn edit(test_ws: &TestWorkspace, path: &str, old: &str, new: &str) -> String {
 }
 
 #[test]
+fn a_long_diff_of_an_undo_is_cut_and_the_named_command_shows_all_of_it() {
+    let test_ws = TestWorkspace::new();
+    test_ws.call("shell", &json!({"command": "seq 300 > long"})).must("ok");
+    let undone = test_ws.run(&["undo"]).out;
+    assert!(!test_ws.at("long").exists());
+    assert!(undone.lines().count() < 60 && undone.contains("-30\n"), "{undone}");
+    let last = undone.trim_end().lines().last().unwrap();
+    let command = last.split("; haft ").nth(1).and_then(|it| it.strip_suffix(" shows all")).unwrap();
+    let all = test_ws.run(&command.split(' ').collect::<Vec<_>>()).out;
+    assert!(all.contains("-300\n"), "{command}: {all}");
+}
+
+#[test]
 fn undo_puts_back_the_last_call_a_file_or_a_call() {
     let test_ws = TestWorkspace::new();
     for path in ["a", "b"] {

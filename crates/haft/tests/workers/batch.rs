@@ -153,4 +153,9 @@ fn changes_of_a_batch_land_only_on_request_and_a_second_change_of_a_file_is_refu
     assert_eq!((test_ws.text("own-0.txt"), test_ws.text("own-1.txt")), ("0\n".into(), "1\n".into()));
     assert!(["0\n", "1\n"].contains(&test_ws.text("shared.txt").as_str()), "one landed");
     assert_eq!(ran.err.matches("not changed: shared.txt").count(), 1, "{ran:?}");
+    let again = test_ws.run(&["run", "--tasks", &file, "--land"]).err;
+    assert!(
+        again.contains("not written, as it was so already: ") && !again.contains("haft: changed"),
+        "{again}"
+    );
 }

@@ -34,6 +34,18 @@ fn changes_of_a_session_on_a_worker_land_and_can_be_undone() {
 }
 
 #[test]
+fn a_long_diff_of_a_worker_is_cut_and_the_named_command_shows_all_of_it_here() {
+    let test_ws = workspace();
+    let model = script(&test_ws, "model.jsonl", &[shell("seq 300 > long.txt"), says("Done.")]);
+    let _worker = Worker::start(&test_ws, &[]);
+    let ran = test_ws.run(&["run", "--on", "any", "--model", &model, "count"]);
+    assert!(ran.err.contains("; haft log --diff shows all once it has landed"), "{ran:?}");
+    assert!(!ran.err.contains("+300\n"), "{ran:?}");
+    let all = test_ws.run(&["log", "--diff"]).out;
+    assert!(all.contains("+300\n"), "{all}");
+}
+
+#[test]
 fn file_that_changed_here_meanwhile_is_refused_and_named() {
     let test_ws = workspace();
     test_ws.put("a.txt", "one\ntwo\n");
