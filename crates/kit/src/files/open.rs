@@ -367,3 +367,26 @@ fn is_local(_file: &File) -> bool {
 fn is_kernel_file(_file: &OwnedFd) -> bool {
     false
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_grew_or_shrank_is_read_as_it_is_up_to_the_limit() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[b'x'; 100_000]).unwrap();
+        let read = |size: u64, limit: u64| {
+            rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).unwrap();
+            whole(&file, size, limit).unwrap().len() as u64
+        };
+        for size in [0, 1, 99_999, 100_000, 100_001, 400_000] {
+            assert_eq!(read(size, 1 << 20), 100_000, "{size}");
+        }
+        assert!(read(10, 50_000) > 50_000, "it is over the limit, and that is seen");
+        assert!(read(10, 50_000) < 100_000, "no more is read than it takes to see that");
+    }
+}
