@@ -145,7 +145,7 @@ fn place(session: &Arc<SessionState>, path: &str, changed: &HashSet<&str>) -> Re
     let is_there = |it: &Location| it.absolute() == Path::new(&folder);
     let location = match found {
         Ok(found) if is_there(&found) => found.join(name),
-        // The same call may remove the file or the symlink on the way. It is looked at again when this file is changed.
+        // The same call may remove the file or the symlink on the way; the change of this file checks that.
         found if is_below_one_of(path, changed) => {
             let there = |it: &Path| roots.locate(it.to_str()?).ok().filter(|found| found.absolute() == it);
             let near = Path::new(&folder).ancestors().skip(1).find_map(|it| Some((it, there(it)?)));
