@@ -140,12 +140,7 @@ impl Haft {
     /// The exit code, after help, the version or an error was printed.
     pub fn of_process() -> Result<Self, ExitCode> {
         let words: Vec<OsString> = env::args_os().collect();
-        let quick = Self::with_tools(&words);
-        if quick.is_some() {
-            // While the command line is parsed.
-            tools::describe_ahead();
-        }
-        let parsed = quick.and_then(|it| it.try_get_matches_from(&words).ok());
+        let parsed = Self::with_tools(&words).and_then(|it| it.try_get_matches_from(&words).ok());
         let parsed = parsed.map_or_else(|| Self::shown().try_get_matches_from(&words), Ok);
         parsed.and_then(|it| Self::from_arg_matches(&it)).map_err(|error| misused(&error))
     }

@@ -59,11 +59,10 @@ impl Opened {
         if self.toolset != tools::HAFT {
             // The prompts of another ecosystem count on each of its tools.
             let all = tools::toolset(&self.toolset).into_iter().flatten();
-            let is_listed =
-                |it: &std::sync::Arc<dyn kit::AnyTool>| !tools::UNLISTED.contains(&it.spec().name.as_str());
+            let is_listed = |it: &std::sync::Arc<dyn kit::AnyTool>| !tools::UNLISTED.contains(&it.name());
             for tool in all.chain(tools::of_agents(&self.toolset)).filter(is_listed) {
                 least += cost(tool.spec());
-                pinned.push(tool.spec().name.clone());
+                pinned.push(tool.name().to_owned());
             }
             least += BESIDE * TOKEN;
         }

@@ -1,6 +1,12 @@
 //! Type erasure: tools of different types in one list.
 
-use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
@@ -15,6 +21,21 @@ use crate::{
 pub trait AnyTool: Send + Sync {
     /// Returns its definition.
     fn spec(&self) -> &Spec;
+
+    /// Returns its name, also if the rest of its definition was not made yet.
+    fn name(&self) -> &str {
+        &self.spec().name
+    }
+
+    /// Returns its source, also if the rest of its definition was not made yet.
+    fn origin(&self) -> &Origin {
+        &self.spec().origin
+    }
+
+    /// Returns a number of bytes that its definition takes at least: see [`Spec::bytes`].
+    fn least_bytes(&self) -> usize {
+        0
+    }
 
     /// Returns whether only an agent in plan mode has it: see [`Tool::ONLY_IN_PLAN_MODE`].
     fn only_in_plan_mode(&self) -> bool {
@@ -78,18 +99,27 @@ pub type Running = Pin<Box<dyn Future<Output = Result<Output, Fault>> + Send>>;
 
 /// Makes a tool of any type fit for a list of tools.
 pub fn erase<T: Tool>() -> Arc<dyn AnyTool> {
-    Arc::new(Erased::<T> { spec: Spec::of::<T>(), tool: PhantomData })
+    Arc::new(Erased::<T> { spec: OnceLock::new(), tool: PhantomData })
 }
 
 struct Erased<T> {
-    spec: Spec,
+    /// Made when the tool is listed or called: the schemas of all tools take a part of the start of a program.
+    spec: OnceLock<Spec>,
     // `fn() -> T`, so that the tool need not be `Sync` for its erasure to be.
     tool: PhantomData<fn() -> T>,
 }
 
 impl<T: Tool> AnyTool for Erased<T> {
     fn spec(&self) -> &Spec {
-        &self.spec
+        self.spec.get_or_init(Spec::of::<T>)
+    }
+
+    fn name(&self) -> &str {
+        T::NAME
+    }
+
+    fn origin(&self) -> &Origin {
+        &Origin::Program
     }
 
     fn only_in_plan_mode(&self) -> bool {
@@ -207,17 +237,16 @@ impl<'a> Named<'a> {
     /// Finds the tool shown for one of haft's own: the one with its name, or else one that stands for it.
     pub fn among(tools: impl Iterator<Item = &'a Arc<dyn AnyTool>>, own: &str) -> Option<Self> {
         let mut other = None;
-        for tool in tools.filter(|it| it.spec().origin == Origin::Program) {
-            let named =
-                Self { spec: tool.spec(), stands_for: tool.stands_for().iter().find(|it| it.tool == own) };
-            if named.spec.name == own {
-                return Some(named);
+        for tool in tools.filter(|it| *it.origin() == Origin::Program) {
+            let stands_for = tool.stands_for().iter().find(|it| it.tool == own);
+            if tool.name() == own {
+                return Some(Self { spec: tool.spec(), stands_for });
             }
-            if named.stands_for.is_some() {
-                other = other.or(Some(named));
+            if stands_for.is_some() {
+                other = other.or(Some((tool, stands_for)));
             }
         }
-        other
+        other.map(|(tool, stands_for)| Self { spec: tool.spec(), stands_for })
     }
 }
 

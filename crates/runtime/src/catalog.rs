@@ -3,7 +3,10 @@
 mod listing;
 mod shared;
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 
 use kit::{
     AnyTool, Origin, Spec,
@@ -14,10 +17,11 @@ use kit::{
 use serde_json::Value;
 
 use crate::{
-    options::with_options,
+    options::{takes_options, with_options},
     registry::{Failure, Snapshot},
 };
 
+use listing::Listable;
 pub use listing::Listing;
 pub(crate) use shared::SharedCatalogs;
 
@@ -40,7 +44,11 @@ pub struct Catalog {
 #[derive(Clone)]
 struct Shown {
     tool: Arc<dyn AnyTool>,
-    spec: Option<Arc<Spec>>,
+    /// Made when the tool is listed, searched or called.
+    spec: OnceLock<Option<Arc<Spec>>>,
+    /// All tools of the catalog, which its texts may refer to.
+    among: Arc<[Arc<dyn AnyTool>]>,
+    has_options: bool,
     is_listed: bool,
 }
 
@@ -54,12 +62,61 @@ pub struct AgentMode {
 }
 
 impl Shown {
-    fn of(tool: &Arc<dyn AnyTool>) -> Self {
-        Self { tool: tool.clone(), spec: None, is_listed: true }
+    fn spec(&self) -> &Spec {
+        // Tools of files and servers are shown as they are.
+        if !takes_options(self.tool.origin()) {
+            return self.tool.spec();
+        }
+        let changed = self.spec.get_or_init(|| {
+            let with_options = self.has_options.then(|| with_options(self.tool.spec())).flatten();
+            let spec = with_options.as_ref().unwrap_or_else(|| self.tool.spec());
+            self.with_names(spec).or(with_options).map(Arc::new)
+        });
+        changed.as_deref().unwrap_or_else(|| self.tool.spec())
+    }
+
+    /// Replaces references to tools in a description with the tools' names. `None`, if there are none.
+    fn with_names(&self, spec: &Spec) -> Option<Spec> {
+        let described = |it: &Value| it.get("description").and_then(Value::as_str).is_some_and(has_any);
+        let properties = spec.schema.get("properties").and_then(Value::as_object);
+        let refers =
+            has_any(&spec.description) || properties.into_iter().any(|it| it.values().any(described));
+        if spec.origin != Origin::Program || !refers {
+            return None;
+        }
+        let mut spec = spec.clone();
+        let name = |text: &mut String| {
+            let named = rendered(text, &|own| Named::among(self.among.iter(), own));
+            if let Cow::Owned(named) = named {
+                named.trim_end().clone_into(text);
+            }
+        };
+        name(&mut spec.description);
+        let properties = spec.schema.get_mut("properties").and_then(Value::as_object_mut);
+        for property in properties.into_iter().flat_map(|it| it.values_mut()) {
+            if let Some(Value::String(description)) = property.get_mut("description") {
+                name(description);
+            }
+        }
+        Some(spec)
+    }
+}
+
+impl Listable for Shown {
+    fn name(&self) -> &str {
+        self.tool.name()
+    }
+
+    fn origin(&self) -> &Origin {
+        self.tool.origin()
     }
 
     fn spec(&self) -> &Spec {
-        self.spec.as_deref().unwrap_or_else(|| self.tool.spec())
+        self.spec()
+    }
+
+    fn least_bytes(&self) -> usize {
+        self.tool.least_bytes()
     }
 }
 
@@ -76,89 +133,63 @@ impl Catalog {
         listing: &Listing,
     ) -> Self {
         let mut failed = snapshot.failed().to_vec();
-        let tools = match allowed {
-            None => snapshot.tools().map(Shown::of).collect(),
+        let mut tools: Vec<Arc<dyn AnyTool>> = match allowed {
+            None => snapshot.tools().cloned().collect(),
             Some(allowed) => {
                 failed.extend(unknown(snapshot, allowed).map(|(name, near)| {
                     let why = format!("`tools` in haft.toml names it, and there is no such tool{near}");
                     Failure { tool: name.to_owned(), why, older_serves: false }
                 }));
-                snapshot.tools().filter(|tool| allowed.contains(&tool.spec().name)).map(Shown::of).collect()
+                let is_allowed = |tool: &&Arc<dyn AnyTool>| allowed.iter().any(|it| it == tool.name());
+                snapshot.tools().filter(is_allowed).cloned().collect()
             }
         };
-        let mut catalog = Self { tools, failed, by_name: Vec::new(), left_out: 0 };
-        let provider = |it: &&Arc<dyn AnyTool>| it.spec().origin == Origin::Provider;
+        let provider = |it: &&Arc<dyn AnyTool>| *it.origin() == Origin::Provider;
         let provided: Vec<String> =
-            snapshot.tools().filter(provider).map(|it| it.spec().name.clone()).collect();
-        catalog.tools.retain(|shown| {
-            let spec = shown.tool.spec();
-            let is_named = allowed.is_some_and(|it| it.contains(&spec.name));
-            if shown.tool.only_in_plan_mode() && !mode.plans
-                || shown.tool.only_among_agents() && !mode.sends_by.contains(&spec.name) && !is_named
+            snapshot.tools().filter(provider).map(|it| it.name().to_owned()).collect();
+        tools.retain(|tool| {
+            let name = tool.name();
+            let has = |names: &[String]| names.iter().any(|it| it == name);
+            if tool.only_in_plan_mode() && !mode.plans
+                || tool.only_among_agents() && !has(&mode.sends_by) && !allowed.is_some_and(has)
             {
                 return false;
             }
-            let is_own = own.contains(&spec.name);
+            let is_own = has(own);
             // A provider's tool replaces the local tool of its name.
-            if spec.origin == Origin::Provider { is_own } else { !(is_own && provided.contains(&spec.name)) }
+            if *tool.origin() == Origin::Provider { is_own } else { !(is_own && has(&provided)) }
         });
-        catalog.by_name = (0..catalog.tools.len()).collect();
-        let name = |it: &usize| catalog.tools.get(*it).map(|it| it.tool.spec().name.as_str());
-        catalog.by_name.sort_by(|one, other| name(one).cmp(&name(other)));
+        let mut by_name: Vec<usize> = (0..tools.len()).collect();
+        let name = |it: &usize| tools.get(*it).map(|it| it.name());
+        by_name.sort_by(|one, other| name(one).cmp(&name(other)));
         // A background call is of use only to a model that can read jobs.
-        let has_jobs = catalog.has("read_job");
-        for shown in catalog.tools.iter_mut().filter(|_| has_jobs) {
-            shown.spec = with_options(shown.tool.spec()).map(Arc::new);
-        }
-        catalog.name_tools();
+        let has_options = tools.iter().any(|it| it.name() == "read_job");
+        let among: Arc<[_]> = tools.into();
+        let shown = |tool: &Arc<dyn AnyTool>| Shown {
+            tool: tool.clone(),
+            spec: OnceLock::new(),
+            among: among.clone(),
+            has_options,
+            is_listed: true,
+        };
+        let mut catalog = Self { tools: among.iter().map(shown).collect(), by_name, left_out: 0, failed };
         catalog.list(listing, allowed);
         catalog
     }
 
-    /// Replaces references to tools in descriptions with the tools' names.
-    fn name_tools(&mut self) {
-        let named: Vec<Option<Arc<Spec>>> = self.tools.iter().map(|it| self.with_names(it.spec())).collect();
-        for (shown, named) in self.tools.iter_mut().zip(named) {
-            shown.spec = named.or(shown.spec.take());
-        }
-    }
-
-    fn with_names(&self, spec: &Spec) -> Option<Arc<Spec>> {
-        let described = |it: &Value| it.get("description").and_then(Value::as_str).is_some_and(has_any);
-        let properties = spec.schema.get("properties").and_then(Value::as_object);
-        let refers =
-            has_any(&spec.description) || properties.into_iter().any(|it| it.values().any(described));
-        if spec.origin != Origin::Program || !refers {
-            return None;
-        }
-        let mut spec = spec.clone();
-        let name = |text: &mut String| {
-            if let Cow::Owned(named) = self.named(text) {
-                named.trim_end().clone_into(text);
-            }
-        };
-        name(&mut spec.description);
-        let properties = spec.schema.get_mut("properties").and_then(Value::as_object_mut);
-        for property in properties.into_iter().flat_map(|it| it.values_mut()) {
-            if let Some(Value::String(description)) = property.get_mut("description") {
-                name(description);
-            }
-        }
-        Some(Arc::new(spec))
-    }
-
     /// If every tool is listed, no search is needed.
     fn list(&mut self, listing: &Listing, allowed: Option<&[String]>) {
-        let specs: Vec<&Spec> = self.tools.iter().map(Shown::spec).collect();
-        let chosen = listing.choose(&specs, allowed);
-        let is_listed: Vec<bool> = specs
+        let tools: Vec<&Shown> = self.tools.iter().collect();
+        let chosen = listing.choose(&tools, allowed);
+        let is_pinned = |it: &Shown| listing.pinned.iter().any(|pinned| pinned == it.name());
+        let is_listed: Vec<bool> = tools
             .iter()
-            .map(|spec| match &chosen {
-                Some(chosen) => chosen.contains(spec.name.as_str()),
-                None => !listing::is_finder(spec) || listing.pinned.contains(&spec.name),
+            .map(|it| match &chosen {
+                Some(chosen) => chosen.contains(it.name()),
+                None => !listing::is_finder(*it) || is_pinned(it),
             })
             .collect();
-        self.left_out = chosen.map_or(0, |it| specs.len() - it.len());
+        self.left_out = chosen.map_or(0, |it| tools.len() - it.len());
         for (shown, is_listed) in self.tools.iter_mut().zip(is_listed) {
             shown.is_listed = is_listed;
         }
@@ -167,7 +198,7 @@ impl Catalog {
     /// Returns the tools' specs in order, listed or not. Leaves out the tools that find and call others,
     /// unless some tool is not listed.
     pub fn specs(&self) -> impl Iterator<Item = &Spec> {
-        let is_needed = |it: &&Shown| it.is_listed || self.left_out > 0 || !listing::is_finder(it.spec());
+        let is_needed = |it: &&Shown| it.is_listed || self.left_out > 0 || !listing::is_finder(*it);
         self.tools.iter().filter(is_needed).map(Shown::spec)
     }
 
@@ -184,8 +215,8 @@ impl Catalog {
     /// Returns the tool of this name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn AnyTool>> {
         let tool = |it: &usize| self.tools.get(*it).map(|it| &it.tool);
-        let at = self.by_name.partition_point(|it| tool(it).is_some_and(|it| it.spec().name.as_str() < name));
-        self.by_name.get(at).and_then(tool).filter(|it| it.spec().name == name)
+        let at = self.by_name.partition_point(|it| tool(it).is_some_and(|it| it.name() < name));
+        self.by_name.get(at).and_then(tool).filter(|it| it.name() == name)
     }
 
     /// Returns the tool that replaces one of haft's own, or that tool itself.
@@ -226,7 +257,7 @@ pub(crate) fn unknown<'a>(
     snapshot: &'a Snapshot,
     named: &'a [String],
 ) -> impl Iterator<Item = (&'a str, String)> {
-    let all = || snapshot.tools().map(|it| it.spec().name.as_str());
+    let all = || snapshot.tools().map(|it| it.name());
     named.iter().filter(|name| snapshot.get(name).is_none()).map(move |name| {
         let near = Some(name).filter(|it| it.len() <= LONGEST_NAME).and_then(|it| nearest(it, all()));
         (name.as_str(), near.map_or(String::new(), |it| format!("; did you mean `{it}`?")))

@@ -18,13 +18,19 @@ pub(crate) struct Options {
     pub(crate) preview: bool,
 }
 
+/// Returns whether tools of this source are shown with options: schemas of files and servers are shown as declared.
+pub(crate) fn takes_options(origin: &Origin) -> bool {
+    !matches!(origin, Origin::File(_) | Origin::Server(_))
+}
+
 /// Returns the spec with the option to run in the background, for tools that start something. Other tools take
 /// the options too, without declaring them; `allow_concurrent` is declared by none, as commands run together by
 /// default. None, if nothing is added.
 pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
-    // Schemas of files and servers are shown as declared.
-    let is_file = matches!(spec.origin, Origin::File(_) | Origin::Server(_));
-    if is_file || !spec.at_most.covers(Kinds::RUN.with(Kinds::EXCLUSIVE)) || spec.mode == Mode::Stateful {
+    if !takes_options(&spec.origin)
+        || !spec.at_most.covers(Kinds::RUN.with(Kinds::EXCLUSIVE))
+        || spec.mode == Mode::Stateful
+    {
         return None;
     }
     let mut spec = spec.clone();

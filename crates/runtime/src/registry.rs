@@ -70,7 +70,7 @@ impl Registry {
 
     /// Returns the names that a file can have only if a person allows it.
     pub(crate) fn own_names(&self) -> impl Iterator<Item = &str> {
-        self.own.iter().map(|tool| tool.spec().name.as_str())
+        self.own.iter().map(|tool| tool.name())
     }
 
     /// Replaces all tool files, and the failures. Built-in tools with a name in `replaced` are absent,
@@ -91,7 +91,7 @@ impl Registry {
         let mut others = self.others.lock();
         change(&mut others);
         let Others { files, replaced, servers } = &*others;
-        let own = self.own.iter().filter(|it| !replaced.contains(&it.spec().name));
+        let own = self.own.iter().filter(|it| !replaced.contains(it.name()));
         let mut snapshot = Snapshot::new(own.chain(&files.0).chain(&servers.0).cloned());
         snapshot.failed.extend(files.1.iter().chain(&servers.1).cloned());
         self.now.store(Arc::new(snapshot));
@@ -104,10 +104,10 @@ impl Snapshot {
     fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
         let mut snapshot = Self::default();
         for tool in tools {
-            let name = tool.spec().name.clone();
+            let name = tool.name().to_owned();
             if !is_name(&name) {
                 snapshot.failed.push(Failure { tool: name, why: NAME_RULE.to_owned(), older_serves: false });
-            } else if tool.spec().origin == Origin::Provider && snapshot.by_name.contains_key(&name) {
+            } else if *tool.origin() == Origin::Provider && snapshot.by_name.contains_key(&name) {
                 snapshot.tools.push(tool);
             } else if snapshot.by_name.contains_key(&name) {
                 let why = "a tool of this name exists already; the first one is kept".to_owned();

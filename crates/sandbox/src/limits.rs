@@ -1,6 +1,10 @@
 //! Limits of commands: memory, files, processes. `usage.rs` kills processes that exceed them.
 
-use std::{fs, io, sync::LazyLock};
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    sync::LazyLock,
+};
 
 use kit::{deliberate_faults::is_broken, procs::Limit};
 use rustix::process::{Resource, getrlimit};
@@ -52,7 +56,10 @@ impl Default for Limits {
 /// Returns the machine's memory in bytes, as it was when first asked for.
 pub(super) fn memory_of_machine() -> u64 {
     static MEMORY: LazyLock<u64> = LazyLock::new(|| {
-        let about = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        // It is the first line. A whole file of unknown size is read in many parts, and this is done at the start.
+        let mut first = [0; 256];
+        let length = File::open("/proc/meminfo").and_then(|mut it| it.read(&mut first)).unwrap_or(0);
+        let about = String::from_utf8_lossy(first.get(..length).unwrap_or_default());
         let total = about.lines().find_map(|line| line.strip_prefix("MemTotal:"));
         let kib = total.and_then(|it| it.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
         kib.map_or(4 * GIB, |kib| kib * 1024)

@@ -26,9 +26,7 @@ use kit::{AnyTool, Bucket, Hint, Origin, Spec, decoders::Entry};
 
 pub use importance::{DAILY, SELDOM, UNLISTED};
 pub use manuals::{MANUALS, manual};
-pub use toolsets::{
-    HAFT, NAV, all, describe_ahead, manual_in, of_agents, of_clients, shown_in, toolset, toolsets,
-};
+pub use toolsets::{HAFT, NAV, all, manual_in, of_agents, of_clients, shown_in, toolset, toolsets};
 pub use toolsmith::with_enabled;
 pub use web::page_as_markdown;
 

@@ -20,6 +20,7 @@ pub fn table(out: &mut impl Write, numbers: &[usize]) -> Outcome<()> {
     let mut soon = Column::new("new files: until the first answer of one, ms");
     let mut all = Column::new("new files: until all can be called, ms");
     let mut start = Column::new("start to `initialize`, above that without tools, ms");
+    let mut ratio = Column::new("start to `initialize`, ratio to that without tools");
     let mut list = Column::new("start to `tools/list`, above that without tools, ms");
     let mut first = Column::new("first call of a known tool, ms");
     for number in numbers {
@@ -43,13 +44,15 @@ pub fn table(out: &mut impl Write, numbers: &[usize]) -> Outcome<()> {
         if count != *number {
             return Err(format!("{count} of {number} tools are listed").into());
         }
-        let [mut begun, mut told] = [Vec::new(), Vec::new()];
+        let [mut begun, mut ratios, mut told] = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..STARTS {
             let (of_none, of_many) = (starts(&none)?, starts(&many)?);
             begun.push(of_many.0 - of_none.0);
+            ratios.push(of_many.0 / of_none.0);
             told.push(of_many.1 - of_none.1);
         }
         start.put(*number, median(begun));
+        ratio.put(*number, median(ratios));
         list.put(*number, median(told));
         let mut server = many.server()?;
         server.ask("tools/list", &json!({}))?;
@@ -61,7 +64,7 @@ pub fn table(out: &mut impl Write, numbers: &[usize]) -> Outcome<()> {
         }
         first.put(*number, median(times));
     }
-    print(out, &[soon, all, start, list, first])
+    print(out, &[soon, all, start, ratio, list, first])
 }
 
 /// Returns the time from the start to the answers to `initialize` and to `tools/list`.

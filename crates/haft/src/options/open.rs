@@ -314,15 +314,13 @@ fn tools_of(
     toolset: &str,
     more: impl FnOnce(&str) -> Vec<Arc<dyn AnyTool>>,
 ) -> Result<Vec<Arc<dyn AnyTool>>, Fault> {
-    // Before those of the toolset, which are described on another thread meanwhile.
-    let more = more(toolset);
     let Some(mut tools) = tools::toolset(toolset) else {
         let all: Vec<&str> = tools::toolsets().collect();
         return Err(Fault::bad_args(format!("unknown toolset `{toolset}`"))
             .next(format!("The toolsets are: {}.", all.join(", "))));
     };
-    tools.extend(more);
-    let is_there = |it: &Arc<dyn AnyTool>| tools.iter().any(|own| own.spec().name == it.spec().name);
+    tools.extend(more(toolset));
+    let is_there = |it: &Arc<dyn AnyTool>| tools.iter().any(|own| own.name() == it.name());
     let finders: Vec<_> = tools::finders().into_iter().filter(|it| !is_there(it)).collect();
     tools.extend(finders);
     Ok(tools)

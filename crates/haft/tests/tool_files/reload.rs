@@ -42,6 +42,63 @@ fn what_is_known_of_a_file_is_not_asked_again_until_it_changes() {
     assert_eq!(imports(), 4);
 }
 
+#[test]
+fn a_start_lists_known_files_as_before_and_notices_each_change() {
+    kit::needs!(Python);
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.config().join("tools");
+    for name in ["one", "two", "three"] {
+        put(&tools, name, "return 1");
+    }
+    let listed = || {
+        let ran = test_ws.run(&["tools", "--json"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.out
+    };
+    let first = listed();
+    assert_eq!(listed(), first, "the list from the cache differs from the first one");
+    let mut server = test_ws.serve();
+    let of_server = |server: &Server| server.ask("tools/list", &json!({})).wait().unwrap()["result"].clone();
+    let cached = of_server(&server);
+    server.kill();
+    fs::remove_file(cache_of(&test_ws)).unwrap();
+    server = test_ws.serve();
+    assert_eq!(of_server(&server).to_string(), cached.to_string(), "described now, and from the cache");
+    server.kill();
+    // The same size and modification time: its other times and its inode give it away.
+    let one = tools.join("one.py");
+    let (text, time) = (fs::read_to_string(&one).unwrap(), one.metadata().unwrap().modified().unwrap());
+    fs::write(&one, text.replace("return 1", "return 2")).unwrap();
+    fs::File::open(&one).unwrap().set_modified(time).unwrap();
+    fs::remove_file(tools.join("two.py")).unwrap();
+    put(&tools, "four", "return 4");
+    let ran = test_ws.run(&["call", "one", "{}"]);
+    assert!(ran.out.contains('2'), "{ran:?}");
+    let names = file_tools(&test_ws, &[]).0;
+    assert_eq!(names, ["four", "one", "three"]);
+}
+
+#[test]
+fn a_damaged_declaration_in_the_cache_is_described_again() {
+    kit::needs!(Python);
+    let test_ws = TestWorkspace::new();
+    let (tools, mark) = (test_ws.config().join("tools"), test_ws.at("imported"));
+    put_file(&tools, "marks.py", &marking(&mark, "return 1"));
+    let listed = || test_ws.run(&["tools", "--json"]).out;
+    let first = listed();
+    assert_eq!(listed(), first);
+    let imports = || fs::read_to_string(&mark).unwrap().len();
+    assert_eq!(imports(), 1);
+    let cache = cache_of(&test_ws);
+    let whole = fs::read(&cache).unwrap();
+    let in_texts = whole.len() - 20;
+    for damaged in [whole[..in_texts].to_vec(), [&whole[..in_texts], b"#", &whole[in_texts + 1..]].concat()] {
+        fs::write(&cache, damaged).unwrap();
+        assert_eq!(listed(), first, "a damaged cache counts as none");
+    }
+    assert_eq!(imports(), 3);
+}
+
 fn cache_of(test_ws: &TestWorkspace) -> std::path::PathBuf {
     let mut folders = fs::read_dir(test_ws.state().join("tools")).unwrap().map(|it| it.unwrap().path());
     folders.find_map(|it| Some(it.join("about.json")).filter(|it| it.exists())).unwrap()

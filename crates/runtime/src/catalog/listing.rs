@@ -39,8 +39,20 @@ pub struct Listing {
     pub last: Vec<String>,
     /// Built-in tools that are found by search only, unless they are pinned or an allowlist names them.
     pub unlisted: Vec<String>,
-    /// Returns the cost of a tool in the list's format, in bytes.
+    /// Returns the cost of a tool in the list's format, in bytes: at least its [`Spec::bytes`].
     pub cost: fn(&Spec) -> usize,
+}
+
+/// A tool that a list may have. Its spec may have to be made first.
+pub(super) trait Listable {
+    fn name(&self) -> &str;
+    fn origin(&self) -> &Origin;
+    fn spec(&self) -> &Spec;
+
+    /// A number of bytes that its spec takes at least.
+    fn least_bytes(&self) -> usize {
+        0
+    }
 }
 
 impl PartialEq for Listing {
@@ -68,21 +80,26 @@ impl Default for Listing {
 
 /// A tool that may be listed. Its bytes are counted once, and only if they matter: that takes a part of the start of a
 /// program.
-struct Candidate<'s> {
-    spec: &'s Spec,
+struct Candidate<'s, T> {
+    tool: &'s T,
     listing: &'s Listing,
     cost: OnceCell<usize>,
 }
 
-impl Candidate<'_> {
+impl<T: Listable> Candidate<'_, T> {
     fn cost(&self) -> usize {
-        *self.cost.get_or_init(|| (self.listing.cost)(self.spec) + COMMA)
+        *self.cost.get_or_init(|| (self.listing.cost)(self.tool.spec()) + COMMA)
+    }
+
+    /// Returns whether it costs at most this much. Tools that are far too big are not measured.
+    fn fits(&self, left: usize) -> bool {
+        self.tool.least_bytes() <= left && self.cost() <= left
     }
 
     /// The bytes that it takes of the built-in tools' part.
     fn built_in(&self) -> usize {
-        let counts = self.spec.origin == Origin::Program && self.listing.built_in.is_some();
-        if counts { self.spec.bytes() + AROUND } else { 0 }
+        let counts = *self.tool.origin() == Origin::Program && self.listing.built_in.is_some();
+        if counts { self.tool.spec().bytes() + AROUND } else { 0 }
     }
 }
 
@@ -100,29 +117,28 @@ impl Listing {
     ///
     /// Invariant: the result depends only on the tools, so that the same tools give the same list; the list
     /// keeps the order of the tools, so that one more tool moves no other.
-    pub(super) fn choose<'s>(
+    pub(super) fn choose<'s, T: Listable>(
         &'s self,
-        specs: &[&'s Spec],
+        tools: &[&'s T],
         allowed: Option<&[String]>,
     ) -> Option<HashSet<&'s str>> {
         let bytes = self.bytes?;
-        let (finders, others): (Vec<&Spec>, Vec<&Spec>) = specs.iter().partition(|it| is_finder(it));
+        let (finders, others): (Vec<&T>, Vec<&T>) = tools.iter().partition(|it| is_finder(**it));
         // A tool that the model could not find stays in the list.
         if finders.len() < FINDERS.len() {
             return None;
         }
-        let is_named =
-            |name: &String| self.pinned.contains(name) || allowed.is_some_and(|it| it.contains(name));
-        let is_unlisted = |spec: &Spec| {
-            spec.origin == Origin::Program && self.unlisted.contains(&spec.name) && !is_named(&spec.name)
-        };
+        let has = |names: &[String], tool: &T| names.iter().any(|it| it == tool.name());
+        let is_named = |it: &T| has(&self.pinned, it) || allowed.is_some_and(|allowed| has(allowed, it));
+        let is_unlisted =
+            |it: &T| *it.origin() == Origin::Program && has(&self.unlisted, it) && !is_named(it);
         let candidates =
-            |specs: Vec<&'s Spec>| specs.into_iter().map(|it| self.candidate(it)).collect::<Vec<_>>();
+            |tools: Vec<&'s T>| tools.into_iter().map(|it| self.candidate(it)).collect::<Vec<_>>();
         let finders = candidates(finders);
         let mut others = candidates(others.into_iter().filter(|it| !is_unlisted(it)).collect());
         // The sort is stable: tools of the same turn keep their order. Those of the first turns are measured first, and the
         // last ones not at all if the list is full.
-        others.sort_by_cached_key(|it| self.turn(it.spec));
+        others.sort_by_cached_key(|it| self.turn(it.tool));
         let most = self.built_in.unwrap_or(usize::MAX);
         let fit_all = || {
             let (mut all, mut built_in) = (ENVELOPE, 0);
@@ -133,27 +149,25 @@ impl Listing {
             })
         };
         if fit_all() {
-            let chosen: HashSet<&str> =
-                finders.iter().chain(&others).map(|it| it.spec.name.as_str()).collect();
-            return (chosen.len() < specs.len()).then_some(chosen);
+            let chosen: HashSet<&str> = finders.iter().chain(&others).map(|it| it.tool.name()).collect();
+            return (chosen.len() < tools.len()).then_some(chosen);
         }
-        let is_pinned = |spec: &Spec| spec.origin == Origin::Provider || self.pinned.contains(&spec.name);
-        let (pinned, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| is_pinned(it.spec));
-        let mut listed: HashSet<&str> =
-            finders.iter().chain(&pinned).map(|it| it.spec.name.as_str()).collect();
+        let is_pinned = |it: &T| *it.origin() == Origin::Provider || has(&self.pinned, it);
+        let (pinned, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|it| is_pinned(it.tool));
+        let mut listed: HashSet<&str> = finders.iter().chain(&pinned).map(|it| it.tool.name()).collect();
         let at_any_cost = || finders.iter().chain(&pinned);
         let mut left = bytes.saturating_sub(ENVELOPE + at_any_cost().map(Candidate::cost).sum::<usize>());
         let mut left_of_built_in = most.saturating_sub(at_any_cost().map(Candidate::built_in).sum::<usize>());
         let mut of_servers = BTreeMap::<&str, usize>::new();
         for it in &others {
-            if let Origin::Server(server) = &it.spec.origin {
+            if let Origin::Server(server) = it.tool.origin() {
                 *of_servers.entry(server).or_default() += it.cost();
             }
         }
         let mut is_full = false;
         for it in others {
-            let fits = match &it.spec.origin {
-                Origin::File(_) => it.cost() <= left.min(bytes / SHARE),
+            let fits = match it.tool.origin() {
+                Origin::File(_) => it.fits(left.min(bytes / SHARE)),
                 // A part of a server's tools would look like all of them. The bytes of those that were added
                 // are already taken off.
                 Origin::Server(server) => of_servers.get_mut(server.as_str()).is_some_and(|whole| {
@@ -167,24 +181,24 @@ impl Listing {
                     !is_full && it.cost() <= left && it.built_in() <= left_of_built_in
                 }
             };
-            is_full |= !fits && it.spec.origin == Origin::Program;
+            is_full |= !fits && *it.tool.origin() == Origin::Program;
             if fits {
                 left -= it.cost();
                 left_of_built_in -= it.built_in();
-                listed.insert(&it.spec.name);
+                listed.insert(it.tool.name());
             }
         }
         // Pinned tools may exceed the limit: then nothing is left to find.
-        (listed.len() < specs.len()).then_some(listed)
+        (listed.len() < tools.len()).then_some(listed)
     }
 
-    fn candidate<'s>(&'s self, spec: &'s Spec) -> Candidate<'s> {
-        Candidate { spec, listing: self, cost: OnceCell::new() }
+    fn candidate<'s, T>(&'s self, tool: &'s T) -> Candidate<'s, T> {
+        Candidate { tool, listing: self, cost: OnceCell::new() }
     }
 
-    fn turn(&self, spec: &Spec) -> Turn {
-        let at = |list: &[String]| list.iter().position(|it| *it == spec.name);
-        match &spec.origin {
+    fn turn(&self, tool: &impl Listable) -> Turn {
+        let at = |list: &[String]| list.iter().position(|it| it == tool.name());
+        match tool.origin() {
             Origin::File(_) => Turn::File,
             Origin::Server(_) => Turn::Server,
             Origin::Program | Origin::Provider => match at(&self.first) {
@@ -196,8 +210,8 @@ impl Listing {
 }
 
 /// Returns whether it is one of the two tools that reach the others. A file of that name is not.
-pub(super) fn is_finder(spec: &Spec) -> bool {
-    spec.origin == Origin::Program && FINDERS.contains(&spec.name.as_str())
+pub(super) fn is_finder(tool: &impl Listable) -> bool {
+    *tool.origin() == Origin::Program && FINDERS.contains(&tool.name())
 }
 
 #[cfg(test)]
@@ -206,6 +220,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    impl Listable for Spec {
+        fn name(&self) -> &str {
+            &self.name
+        }
+
+        fn origin(&self) -> &Origin {
+            &self.origin
+        }
+
+        fn spec(&self) -> &Spec {
+            self
+        }
+    }
 
     /// Creates a tool that costs 100 bytes with its comma, or the number in its name: `big_900`.
     fn spec(name: &str, origin: Origin) -> Spec {

@@ -12,7 +12,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    Described, Folder, Section, Version, Whose,
+    Folder, Section, Version, Whose,
     folders::{self, CodeFile, Sort},
     provenance_records::{ProvenanceRecords, Provenances},
 };
@@ -175,8 +175,7 @@ pub(super) struct Sections<'a> {
 
 impl Sections<'_> {
     /// Returns the grant of a tool in this version.
-    pub(super) fn grant(&self, version: &Arc<Version>, sort: Sort, described: &Described) -> Grant {
-        let name = &described.name;
+    pub(super) fn grant(&self, version: &Arc<Version>, sort: Sort, name: &str) -> Grant {
         let Some(section) = self.of.and_then(|it| it.get(name)) else { return Grant::default() };
         if !section.is_grant() {
             return Grant { section: section.clone(), ..Grant::default() };
@@ -190,7 +189,7 @@ impl Sections<'_> {
                 folder: folder.clone(),
                 workspace: self.workspace.to_owned(),
                 version: version.clone(),
-                name: name.clone(),
+                name: name.to_owned(),
             })
         });
         Grant { section: section.clone(), beside: self.beside.clone().ok(), guard, lapsed: None }

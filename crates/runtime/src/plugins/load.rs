@@ -28,6 +28,7 @@ use tokio::{
 use super::{
     Attestation, OWN, Source, ToolFiles, Version,
     attestation::{self, Grant},
+    declaration::Declaration,
     describe,
     folder_config::FolderConfig,
     folders::Sort,
@@ -105,7 +106,7 @@ impl Look {
 fn waits_to_replace(file: &Tried, name: &str, decided: &ToolFiles) -> bool {
     let sections = decided.folders.get(file.folder).and_then(|it| decided.granted(it.whose));
     sections.and_then(|it| it.get(name)).is_some_and(|it| it.replaces_built_in)
-        && file.serves.iter().flat_map(|it| &it.tools).any(|(it, _)| it.name == name)
+        && file.serves.iter().flat_map(|it| &it.tools).any(|(it, _)| it.name() == name)
 }
 
 /// The result of the last load, and the last request that it answers.
@@ -435,12 +436,12 @@ impl Plugins {
                     loading.save();
                 }
                 let is_over = loading.is_over();
-                let report = this.publish(&before, &loading, last.filter(|_| is_over));
-                (loading, report)
+                let now = this.publish(&before, &loading, last.filter(|_| is_over));
+                (loading, (!is_open).then(|| now.since(&before)))
             };
             let (back, report) = tokio::task::spawn_blocking(step).await.ok()?;
-            if !is_open {
-                return Some(report);
+            if report.is_some() {
+                return report;
             }
             loading = back;
             if is_due {
@@ -455,7 +456,7 @@ impl Plugins {
     pub(crate) fn wants_a_look(&self, name: &str) -> bool {
         let snapshot = self.registry.snapshot();
         let Some(tool) = snapshot.get(name) else { return self.may_look_again() };
-        if matches!(tool.spec().origin, Origin::Program | Origin::Server(_)) {
+        if matches!(tool.origin(), Origin::Program | Origin::Server(_)) {
             return false;
         }
         let now = self.now.load();
@@ -506,8 +507,9 @@ impl Plugins {
     /// [`Tools::check`](kit::services::Tools::check).
     pub(crate) async fn check(&self, name: &str, code: &str) -> Result<Spec, Fault> {
         let draft = self.draft(name, code);
-        let described = Arc::new(describe::check(self.execution()?, &draft, name).await?);
-        Ok(PythonTool::new(draft, described, Grant::default()).spec().clone())
+        let described = describe::check(self.execution()?, &draft, name).await?;
+        let declaration = Arc::new(Declaration::new(described));
+        Ok(PythonTool::new(draft, declaration, Grant::default()).spec().clone())
     }
 
     /// Returns code as the version that the workspace's own tool `name` would have. The caller is about to

@@ -7,6 +7,7 @@ mod attestation;
 pub(crate) mod cache;
 mod call_rules;
 pub(crate) mod compiled;
+mod declaration;
 mod declared;
 mod describe;
 mod executable;

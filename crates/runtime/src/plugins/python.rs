@@ -1,20 +1,22 @@
 //! Calls of a tool in a Python file.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
 use kit::{
-    AnyTool, Cx, Fault, Kind, Output, Part, Prepared, Running, Spec, Touches, procs::Procs, quote::quote,
+    AnyTool, Cx, Fault, Kind, Origin, Output, Part, Prepared, Running, Spec, Touches, procs::Procs,
+    quote::quote,
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Described, Hosts, Version,
+    Hosts, Version,
     attestation::Grant,
     call_rules::CallRules,
+    declaration::Declaration,
     failure,
     host::{Asked, HostMessage, Lost},
     hosts::{Lease, Printed},
@@ -26,7 +28,12 @@ const TRIES: usize = 5;
 
 /// A tool in one version of a Python file.
 pub(crate) struct PythonTool {
-    inner: Arc<Inner>,
+    version: Arc<Version>,
+    declaration: Arc<Declaration>,
+    grant: Grant,
+    origin: Origin,
+    /// Made when the tool is listed or called: most of many tools never are.
+    inner: OnceLock<Arc<Inner>>,
 }
 
 struct Inner {
@@ -68,19 +75,40 @@ struct More<'a> {
 
 impl PythonTool {
     /// Creates the tool of a version's declaration, with its grants.
-    pub(crate) fn new(version: Arc<Version>, described: Arc<Described>, grant: Grant) -> Self {
-        let command = format!("python3 {}", quote(&version.path.display().to_string()));
-        Self { inner: Arc::new(Inner { terms: CallRules::new(version, described, grant), command }) }
+    pub(crate) fn new(version: Arc<Version>, declaration: Arc<Declaration>, grant: Grant) -> Self {
+        let origin = Origin::File(version.path.clone());
+        Self { version, declaration, grant, origin, inner: OnceLock::new() }
+    }
+
+    fn inner(&self) -> &Arc<Inner> {
+        self.inner.get_or_init(|| {
+            let command = format!("python3 {}", quote(&self.version.path.display().to_string()));
+            let described = self.declaration.described().clone();
+            let terms = CallRules::new(self.version.clone(), described, self.grant.clone());
+            Arc::new(Inner { terms, command })
+        })
     }
 }
 
 impl AnyTool for PythonTool {
     fn spec(&self) -> &Spec {
-        &self.inner.terms.spec
+        &self.inner().terms.spec
+    }
+
+    fn name(&self) -> &str {
+        self.declaration.name()
+    }
+
+    fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    fn least_bytes(&self) -> usize {
+        self.declaration.summary.bytes
     }
 
     fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
-        let tool = &self.inner;
+        let tool = self.inner();
         let touches = tool.terms.touches(&tool.command, &arguments)?;
         Ok(Box::new(PythonCall { tool: tool.clone(), arguments, touches }))
     }

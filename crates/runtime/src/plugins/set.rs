@@ -13,8 +13,9 @@ use kit::{
 };
 
 use super::{
-    Contribution, Described, ToolFiles, Version,
+    ToolFiles, Version,
     cache::Failed,
+    declaration::Declaration,
     folders::{FileContent, Sort, Stamp},
     source,
 };
@@ -60,7 +61,7 @@ impl Tried {
 /// A working version of a file.
 pub(super) struct Serving {
     pub(super) version: Arc<Version>,
-    pub(super) tools: Vec<(Arc<Described>, Arc<dyn AnyTool>)>,
+    pub(super) tools: Vec<(Arc<Declaration>, Arc<dyn AnyTool>)>,
     /// Its tools whose sections do not apply, each with a line that explains it.
     pub(super) lapsed: Vec<(String, String)>,
     /// Its tools whose sections apply.
@@ -103,11 +104,7 @@ pub(crate) struct Loaded {
 pub(super) struct Made {
     pub(super) file: Arc<Tried>,
     pub(super) tool: Arc<dyn AnyTool>,
-    pub(super) manual: Option<String>,
-    /// Whether a call requires reading the manual first.
-    pub(super) manual_first: bool,
-    /// Its addition to the system prompt.
-    pub(super) contribution: Option<Contribution>,
+    pub(super) declaration: Arc<Declaration>,
 }
 
 /// The names that are taken.
@@ -206,28 +203,23 @@ impl Loaded {
         names: &mut Names<'a>,
         shows: Shows<'_>,
     ) -> Vec<Arc<dyn AnyTool>> {
-        let shown = shows.path(&file.path);
-        let fail = |why: String, older_serves| Failure { tool: shown.clone(), why, older_serves };
+        let shown = || shows.path(&file.path);
+        let fail = |why: String, older_serves| Failure { tool: shown(), why, older_serves };
         self.failed.extend(file.failed.iter().map(|it| fail(it.why.clone(), file.serves.is_some())));
         self.notes.extend(file.serves.iter().flat_map(|it| &it.lapsed).map(|it| it.1.clone()));
         let mut tools = Vec::new();
-        for (described, tool) in file.serves.iter().flat_map(|it| &it.tools) {
-            let name = described.name.as_str();
+        for (declaration, tool) in file.serves.iter().flat_map(|it| &it.tools) {
+            let name = declaration.name();
             if let Some(why) = names.why_not(name, &file.path, shows) {
                 self.failed.push(fail(why, false));
                 continue;
             }
             names.taken.insert(name);
-            self.notes.extend(described.notes.iter().map(|note| format!("{shown}: {note}")));
-            let made = Made {
-                file: file.clone(),
-                tool: tool.clone(),
-                manual: described.manual.clone(),
-                manual_first: described.manual_first,
-                contribution: described.contribution.clone(),
-            };
+            self.notes.extend(declaration.notes().iter().map(|note| format!("{}: {note}", shown())));
+            let (file, tool, declaration) = (file.clone(), tool.clone(), declaration.clone());
+            let made = Made { file, tool, declaration };
+            tools.push(made.tool.clone());
             self.tools.insert(name.to_owned(), made);
-            tools.push(tool.clone());
         }
         tools
     }
@@ -260,15 +252,23 @@ impl Loaded {
         self.tools.iter().filter(is_named).map(|(name, _)| name)
     }
 
+    /// Returns whether a tool is new, another one, or gone since `before`.
+    pub(super) fn differs(&self, before: &Self) -> bool {
+        let is_same = |(one, other): ((&String, &Made), (&String, &Made))| {
+            one.0 == other.0 && Arc::ptr_eq(&one.1.tool, &other.1.tool)
+        };
+        self.tools.len() != before.tools.len() || !self.tools.iter().zip(&before.tools).all(is_same)
+    }
+
     /// Returns how the tools differ from those before.
     pub(crate) fn since(&self, before: &Self) -> Reloaded {
-        let is_other = |name: &&String| match (self.tools.get(*name), before.tools.get(*name)) {
+        let is_other = |name: &&str| match (self.tools.get(*name), before.tools.get(*name)) {
             (Some(now), Some(then)) => !Arc::ptr_eq(&now.tool, &then.tool),
             _ => true,
         };
         Reloaded {
             loaded: self.order().map(str::to_owned).collect(),
-            changed: self.order().filter(|name| is_other(&&(*name).to_owned())).map(str::to_owned).collect(),
+            changed: self.order().filter(is_other).map(str::to_owned).collect(),
             gone: before.tools.keys().filter(|name| !self.tools.contains_key(*name)).cloned().collect(),
             failed: self.failed().collect(),
             aside: self.aside,
@@ -292,9 +292,9 @@ impl Loaded {
             .files
             .iter()
             .flat_map(|file| file.serves.iter().flat_map(|it| &it.tools).map(move |it| (file, it)));
-        names.filter_map(|(file, (described, _))| {
-            let made = self.tools.get(&described.name)?;
-            Arc::ptr_eq(&made.file, file).then_some(described.name.as_str())
+        names.filter_map(|(file, (declaration, _))| {
+            let made = self.tools.get(declaration.name())?;
+            Arc::ptr_eq(&made.file, file).then_some(declaration.name())
         })
     }
 
@@ -345,8 +345,8 @@ impl Loaded {
 fn owners(files: &[Arc<Tried>]) -> HashMap<&str, &Tried> {
     let mut owners: HashMap<&str, &Tried> = HashMap::new();
     for file in files {
-        for (described, _) in file.serves.iter().flat_map(|it| &it.tools) {
-            let name = described.name.as_str();
+        for (declaration, _) in file.serves.iter().flat_map(|it| &it.tools) {
+            let name = declaration.name();
             let owner = owners.entry(name).or_insert(file);
             let is_better = owner.folder == file.folder
                 && stem(&owner.path) != Some(name)

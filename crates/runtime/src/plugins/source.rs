@@ -19,18 +19,31 @@ pub(crate) struct Source {
     hash: blake3::Hash,
     text: OnceLock<Arc<[u8]>>,
     /// The files that hold it, if nobody has changed them.
-    places: Vec<PathBuf>,
+    places: Option<Places>,
+}
+
+/// The folder of a cache, with a copy under the hash's name, and the file itself.
+#[derive(Debug)]
+struct Places {
+    copies: Arc<Path>,
+    file: PathBuf,
 }
 
 impl Source {
     /// Creates the source with this text.
     pub(super) fn held(text: Arc<[u8]>, hash: blake3::Hash) -> Self {
-        Self { hash, text: OnceLock::from(text), places: Vec::new() }
+        Self { hash, text: OnceLock::from(text), places: None }
     }
 
-    /// Creates a source whose text is in one of these files.
-    pub(super) fn stored(hash: blake3::Hash, places: Vec<PathBuf>) -> Self {
-        Self { hash, text: OnceLock::new(), places }
+    /// Creates a source whose text is in this file, or in the copy of this folder that has its hash as its name.
+    pub(super) fn stored(hash: blake3::Hash, copies: Arc<Path>, file: PathBuf) -> Self {
+        Self { hash, text: OnceLock::new(), places: Some(Places { copies, file }) }
+    }
+
+    /// Returns the files that may hold the text, the copy first.
+    fn places(&self) -> Vec<PathBuf> {
+        let copy = |it: &Places| it.copies.join(self.hash.to_hex().as_str());
+        self.places.iter().flat_map(|it| [copy(it), it.file.clone()]).collect()
     }
 
     /// Returns the text.
@@ -41,8 +54,9 @@ impl Source {
         if let Some(text) = self.text.get() {
             return Ok(text.clone());
         }
-        let Some(text) = self.places.iter().find_map(|path| read(path, &self.hash)) else {
-            let files: Vec<String> = self.places.iter().map(|it| it.display().to_string()).collect();
+        let places = self.places();
+        let Some(text) = places.iter().find_map(|path| read(path, &self.hash)) else {
+            let files: Vec<String> = places.iter().map(|it| it.display().to_string()).collect();
             return Err(Fault::new(
                 Kind::Unavailable,
                 format!("the tool can't be read again as it was loaded: {}", files.join(", ")),
@@ -81,14 +95,14 @@ mod tests {
     #[test]
     fn only_the_text_with_the_hash_is_returned() {
         let dir = tempfile::tempdir().unwrap();
-        let (copy, file) = (dir.path().join("copy"), dir.path().join("file"));
-        let places = || vec![copy.clone(), file.clone()];
+        let hash = blake3::hash(b"text");
+        let (copy, file) = (dir.path().join(hash.to_hex().as_str()), dir.path().join("file"));
+        let stored = || Source::stored(hash, dir.path().into(), file.clone());
         std::fs::write(&copy, "torn").unwrap();
         std::fs::write(&file, "text").unwrap();
-        let hash = blake3::hash(b"text");
-        assert_eq!(&*Source::stored(hash, places()).text().unwrap(), b"text");
+        assert_eq!(&*stored().text().unwrap(), b"text");
         std::fs::write(&file, "other").unwrap();
-        let fault = Source::stored(hash, places()).text().unwrap_err();
+        let fault = stored().text().unwrap_err();
         assert_eq!(fault.kind, Kind::Unavailable);
         assert!(fault.what.contains(&copy.display().to_string()), "{}", fault.what);
     }

@@ -9,10 +9,7 @@ mod nav;
 mod navi;
 mod terrarium;
 
-use std::{
-    sync::{Arc, LazyLock},
-    thread,
-};
+use std::sync::{Arc, LazyLock};
 
 use kit::AnyTool;
 
@@ -62,7 +59,7 @@ pub fn of_clients(name: &str) -> Vec<Arc<dyn AnyTool>> {
         return [agents::all(), groups::all()].concat();
     }
     let mut tools = of_agents(name);
-    tools.retain(|it| !UNLISTED.contains(&it.spec().name.as_str()));
+    tools.retain(|it| !UNLISTED.contains(&it.name()));
     tools
 }
 
@@ -73,18 +70,11 @@ pub fn toolsets() -> impl Iterator<Item = &'static str> {
 
 /// Returns every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
-    static ALL: LazyLock<Vec<Arc<dyn AnyTool>>> = LazyLock::new(describe_all);
+    static ALL: LazyLock<Vec<Arc<dyn AnyTool>>> = LazyLock::new(make_all);
     ALL.clone()
 }
 
-/// Begins to describe all tools on another thread. Their schemas take a part of the start of a program, which has other
-/// things to do meanwhile; whoever wants the tools waits for them.
-pub fn describe_ahead() {
-    // Without a thread, whoever wants them describes them.
-    let _ = thread::Builder::new().name("haft-tools".to_owned()).spawn(|| drop(all()));
-}
-
-fn describe_all() -> Vec<Arc<dyn AnyTool>> {
+fn make_all() -> Vec<Arc<dyn AnyTool>> {
     [
         files::all(),
         search::all(),
@@ -110,7 +100,7 @@ pub fn manual_in(toolset: &str, tool: &str) -> Option<&'static str> {
         return manual(tool);
     }
     let shown = shown_in(toolset);
-    let shown = shown.iter().find(|it| it.spec().name == tool)?;
+    let shown = shown.iter().find(|it| it.name() == tool)?;
     let own = std::iter::once(tool).chain(shown.stands_for().iter().map(|it| it.tool));
     let own = own.filter_map(|own| Some((own, manual(own)?))).collect::<Vec<_>>();
     if own.is_empty() {
@@ -118,7 +108,7 @@ pub fn manual_in(toolset: &str, tool: &str) -> Option<&'static str> {
     }
     let all = shown_in(HAFT);
     let is_same =
-        |own: &str| all.iter().any(|it| it.spec().name == own && it.spec().schema == shown.spec().schema);
+        |own: &str| all.iter().any(|it| it.name() == own && it.spec().schema == shown.spec().schema);
     own.into_iter().find(|(own, _)| is_same(own)).map(|(_, manual)| manual)
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use futures_util::future::join_all;
-use kit::{AnyTool, services::Reloaded};
+use kit::AnyTool;
 use tokio::sync::mpsc;
 
 use super::{
@@ -11,6 +11,7 @@ use super::{
         Described, Folder, Section, Version, Whose,
         attestation::{Grant, Sections},
         cache::{Cache, Failed},
+        declaration::Declaration,
         describe,
         executable::{self, ExecutableTool},
         folders::{FileContent, Found, Sort},
@@ -146,15 +147,14 @@ impl Plugins {
         }
     }
 
-    /// Builds the tools from what is known and replaces the loaded set. Files that are not described yet stay
-    /// as they were before.
-    pub(super) fn publish(&self, before: &Loaded, loading: &Loading, look: Option<Look>) -> Reloaded {
+    /// Builds the tools from what is known, replaces the loaded set and returns it. Files that are not described yet
+    /// stay as they were before.
+    pub(super) fn publish(&self, before: &Loaded, loading: &Loading, look: Option<Look>) -> Arc<Loaded> {
         let survey = &loading.survey;
         let shows = Shows { workspace: &self.workspace };
         let (mut now, tools) =
             Loaded::of(loading.files.clone(), survey.folders.clone(), survey.aside, &self.registry, shows);
         now.decided = survey.decided.clone();
-        let report = now.since(before);
         now.gone.clone_from(&before.gone);
         for (name, made) in before.tools.iter().filter(|(name, _)| !now.tools.contains_key(*name)) {
             now.gone.insert(name.clone(), made.file.path.clone());
@@ -163,12 +163,12 @@ impl Plugins {
         self.servers.decide(&now.decided.servers);
         // An earlier part of the same load may be shown already.
         let shown = self.now.load_full();
-        let since = now.since(&shown);
-        let is_other = !since.changed.is_empty() || !since.gone.is_empty();
+        let is_other = now.differs(&shown);
         let failed = now.failed.clone();
         let replaced = now.decided.replaced();
         let is_shown = is_other || failed != shown.failed || replaced != shown.decided.replaced();
-        self.now.store(Arc::new(now));
+        let now = Arc::new(now);
+        self.now.store(now.clone());
         if is_shown {
             self.registry.swap(tools, failed, replaced);
         }
@@ -179,7 +179,7 @@ impl Plugins {
         if is_other {
             self.changes.send_modify(|number| *number += 1);
         }
-        report
+        now
     }
 
     fn answered(
@@ -194,7 +194,10 @@ impl Plugins {
         let decided = self.decided.now();
         let folder = decided.folders.get(index);
         let among = folder.filter(|_| answer.is_err()).map(|it| self.fingerprint(it)).unwrap_or_default();
-        let said = answer.map_err(|why| Failed::now(why, &among));
+        let said = match answer {
+            Ok(tools) => Ok(tools.into_iter().map(|it| Arc::new(Declaration::new(it))).collect()),
+            Err(why) => Err(Failed::now(why, &among)),
+        };
         let sections = self.sections_of(&decided, folder, beside, marks);
         let mut older = None;
         if let Some(cache) = cache {
@@ -256,17 +259,18 @@ impl Plugins {
         &self,
         sort: Sort,
         version: Arc<Version>,
-        described: Vec<Described>,
+        described: Vec<Arc<Declaration>>,
         prior: Option<&Tried>,
         sections: &Sections<'_>,
     ) -> Arc<Serving> {
-        let grants: Vec<Grant> = described.iter().map(|it| sections.grant(&version, sort, it)).collect();
+        let grants: Vec<Grant> =
+            described.iter().map(|it| sections.grant(&version, sort, it.name())).collect();
         let standing = standing(&grants);
         if let Some(serves) = prior.and_then(|it| it.serves.as_ref()) {
             let is_same = serves.version.hash == version.hash
                 && serves.version.by_model == version.by_model
                 && serves.standing == standing
-                && serves.tools.iter().map(|it| &*it.0).eq(&described);
+                && serves.tools.iter().map(|it| &it.0).eq(&described);
             if is_same {
                 return serves.clone();
             }
@@ -275,18 +279,17 @@ impl Plugins {
         let mut replacing = Vec::new();
         for (it, grant) in described.into_iter().zip(grants) {
             if let Some(line) = &grant.lapsed {
-                lapsed.push((it.name.clone(), line.clone()));
+                lapsed.push((it.name().to_owned(), line.clone()));
             } else if grant.section.is_grant() {
-                granted.push(it.name.clone());
+                granted.push(it.name().to_owned());
                 if grant.section.replaces_built_in {
-                    replacing.push(it.name.clone());
+                    replacing.push(it.name().to_owned());
                 }
             }
-            let it = Arc::new(it);
             let tool: Arc<dyn AnyTool> = match sort {
                 Sort::Python => Arc::new(PythonTool::new(version.clone(), it.clone(), grant)),
                 Sort::Manifest | Sort::Program => {
-                    Arc::new(ExecutableTool::new(version.clone(), it.clone(), grant))
+                    Arc::new(ExecutableTool::new(version.clone(), it.described().clone(), grant))
                 }
             };
             tools.push((it, tool));

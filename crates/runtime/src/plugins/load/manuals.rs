@@ -23,7 +23,7 @@ impl Plugins {
     /// Returns the manual of this tool: the workspace's own, if the person trusts the workspace's tools, or
     /// else the one in its file.
     pub fn manual(&self, name: &str) -> Option<String> {
-        self.workspace_manual(name).or_else(|| self.now.load().tools.get(name)?.manual.clone())
+        self.workspace_manual(name).or_else(|| self.now.load().tools.get(name)?.declaration.manual().cloned())
     }
 
     /// Returns the names that have `[tool.NAME]` sections, in the person's configuration and in the
@@ -39,7 +39,7 @@ impl Plugins {
         let decided = self.decided.now();
         let of = [&decided.sections, &decided.workspace_sections];
         of.iter().any(|it| it.get(name).is_some_and(|section| section.manual_first))
-            || self.now.load().tools.get(name).is_some_and(|made| made.manual_first)
+            || self.now.load().tools.get(name).is_some_and(|made| made.declaration.is_manual_first())
     }
 
     /// Returns the texts that the files of these tools add to the system prompt: `NAME: text` each, by bucket
@@ -49,7 +49,7 @@ impl Plugins {
         let made = names.into_iter().filter_map(|name| Some((name, now.tools.get(name)?)));
         let mut found: Vec<_> = made
             .filter(|(_, made)| !made.file.by_model)
-            .filter_map(|(name, made)| made.contribution.as_ref().map(|it| (it.bucket, name, &it.text)))
+            .filter_map(|(name, made)| made.declaration.contribution().map(|it| (it.bucket, name, &it.text)))
             .collect();
         found.sort();
         let mut left = MOST_CONTRIBUTED;

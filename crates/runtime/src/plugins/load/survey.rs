@@ -281,7 +281,7 @@ impl OfFolder<'_> {
     fn stands(&self, serves: &Serving, sort: Sort, marks: &Provenances) -> bool {
         let sections = self.sections(marks);
         let grants: Vec<Grant> =
-            serves.tools.iter().map(|(it, _)| sections.grant(&serves.version, sort, it)).collect();
+            serves.tools.iter().map(|(it, _)| sections.grant(&serves.version, sort, it.name())).collect();
         standing(&grants) == serves.standing
     }
 
@@ -349,7 +349,7 @@ pub(super) fn name_in(folder: &Path, path: &Path) -> String {
 }
 
 /// Version of the rules for descriptions.
-const RULES: u32 = 3;
+const RULES: u32 = 4;
 
 /// Returns the version under which results are cached: another haft describes the files again.
 fn asked_by() -> String {
