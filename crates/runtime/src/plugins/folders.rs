@@ -88,6 +88,7 @@ pub(super) enum Sort {
 
 /// The identity of a file's content: inode, size and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StampFields", into = "StampFields")]
 pub(super) struct Stamp {
     inode: u64,
     size: i64,
@@ -97,6 +98,21 @@ pub(super) struct Stamp {
     /// Whether the file was older than a tick when it was read: then an equal stamp means equal content.
     settled: bool,
     follows: bool,
+}
+
+/// The fields of a stamp as a cache stores them, without their names: a start parses one for each known file.
+type StampFields = (u64, i64, i64, i64, bool, bool);
+
+impl From<StampFields> for Stamp {
+    fn from((inode, size, changed, moved, settled, follows): StampFields) -> Self {
+        Self { inode, size, changed, moved, settled, follows }
+    }
+}
+
+impl From<Stamp> for StampFields {
+    fn from(it: Stamp) -> Self {
+        (it.inode, it.size, it.changed, it.moved, it.settled, it.follows)
+    }
 }
 
 impl Stamp {

@@ -1,6 +1,7 @@
 //! Survey of tool folders: finds the files, and looks each up in the cache.
 
 use std::{
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -345,6 +346,12 @@ pub(super) fn version(folder: &Folder, path: &Path, held: FileContent, by_model:
 }
 
 pub(super) fn name_in(folder: &Path, path: &Path) -> String {
+    // Nearly all lie directly in the folder, and paths are compared part by part, which takes longer.
+    let [bytes, of_folder] = [path, folder].map(|it| it.as_os_str().as_bytes());
+    let below = bytes.strip_prefix(of_folder).and_then(|it| it.strip_prefix(b"/"));
+    if let Some(Ok(name)) = below.map(str::from_utf8) {
+        return name.to_owned();
+    }
     path.strip_prefix(folder).unwrap_or(path).display().to_string()
 }
 
