@@ -35,6 +35,7 @@ use kit::{
     spans,
 };
 use policy::{Approve, COMPOSED, Decision, Rule, Want};
+use sandbox::SandboxMode;
 use serde_json::{Map, Value};
 use store::changes::Versions;
 use tokio::sync::oneshot;
@@ -135,6 +136,8 @@ struct Plan {
     /// The paths that are locked against other processes.
     writes: Vec<PathBuf>,
     read_only: bool,
+    /// The sandbox by which it was decided.
+    sandbox: SandboxMode,
     /// Whether it touches only files: such work is short, and keeps its locks even in the background.
     only_files: bool,
     options: Options,
@@ -356,6 +359,7 @@ fn plan(
         locks: Vec::new(),
         writes: Vec::new(),
         read_only,
+        sandbox: policy.sandbox,
         only_files,
         options,
         hosts: CallHosts {

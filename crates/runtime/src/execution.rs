@@ -1,12 +1,13 @@
 //! Execution: the sandbox and the limits with which a session's processes run.
 
 mod asker;
+mod chosen_sandbox;
 mod commands;
 mod keeper;
 mod of_plugin;
 mod of_preview;
-mod read_only_lock;
 mod report;
+mod sandbox_lock;
 
 use std::{
     os::fd::OwnedFd,
@@ -41,10 +42,11 @@ use sandbox::{
 use store::{Grants, spill::Spills};
 
 pub(crate) use asker::Asker;
+pub(crate) use chosen_sandbox::ChosenSandbox;
 pub use commands::Commands;
 pub use of_plugin::Own;
-use read_only_lock::ReadOnlyLock;
 use report::SandboxReport;
+use sandbox_lock::SandboxLock;
 
 use crate::provenance::Provenance;
 
@@ -80,8 +82,8 @@ struct Inner {
     commands: Commands,
     /// The configured mode; [`sandbox`](Execution::sandbox) returns the one in effect.
     sandbox: SandboxMode,
-    /// Whether the session is read-only for now. Its tools' execution environments share it.
-    held: Arc<ReadOnlyLock>,
+    /// How far the sandbox is narrowed for now. Its tools' execution environments share it.
+    held: Arc<SandboxLock>,
     /// The roots, each with whether it may be written if anything may.
     roots: Vec<(PathBuf, bool)>,
     hidden: Vec<PathBuf>,
@@ -171,7 +173,7 @@ impl Execution {
     }
 
     fn with(workspace: &Resources<'_>, session: &str, sandbox: SandboxMode) -> Self {
-        let held = Arc::<ReadOnlyLock>::default();
+        let held = Arc::<SandboxLock>::default();
         let of_root = |(path, read_only): (&Path, bool)| {
             (path.to_owned(), !read_only && sandbox != SandboxMode::ReadOnly)
         };
@@ -259,13 +261,15 @@ impl Execution {
                 | Touch::Exclusive => {}
             }
         }
-        if place == Place::Sandbox && self.sandbox() == SandboxMode::Full {
-            place = Place::Unconfined;
-        }
-        if place == Place::Sandbox {
+        if self.now(place) == Place::Sandbox {
             self.look_whether_closed();
         }
         Procs::new(Arc::new(OfCall { execution: self.clone(), place, _hosts: hosts, pass, tool }))
+    }
+
+    /// Returns where a process that belongs there starts at this time: a person may have narrowed the sandbox.
+    fn now(&self, place: Place) -> Place {
+        if place == Place::Sandbox && self.sandbox() == SandboxMode::Full { Place::Unconfined } else { place }
     }
 
     /// Returns whether it is known what the commands of a call with these touches change.
@@ -412,7 +416,7 @@ impl kit::procs::Spawner for OfCall {
     }
 
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
-        match self.place {
+        match self.execution.now(self.place) {
             Place::Sandbox => self.execution.denials(exit, output, self.tool.as_deref()),
             Place::None | Place::Unconfined => Vec::new(),
         }

@@ -50,7 +50,9 @@ pub use registry::{Failure, Registry, Snapshot};
 pub use repair::Arguments;
 pub use repository::{Differs, Repository};
 pub use runtime::{Runtime, Settings};
-pub use session::{Session, WeakSession};
+/// How far commands are confined.
+pub use sandbox::SandboxMode;
+pub use session::{Session, WeakSession, chosen_sandbox, pass_sandbox_on, too_wide};
 pub use session_state::HookWord;
 pub use session_state::Limits;
 pub use session_triggers::WEBHOOK_HOST;

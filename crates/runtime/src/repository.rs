@@ -148,7 +148,7 @@ impl Runtime {
         compared.await.map_err(|error| Fault::bug(format!("files were not compared: {error}")))
     }
 
-    /// Returns the command that commits these files of the workspace, and no others, with this message. It is for the sandbox of a
+    /// Returns the command that commits these files of the workspace, and no others, with this message. It is for this sandbox of a
     /// session: hooks of the repository run in it.
     ///
     /// # Errors
@@ -156,11 +156,12 @@ impl Runtime {
     /// not valid, and [`Kind::NotFound`] when a file does not differ from the newest commit.
     pub fn commit_command(
         &self,
+        sandbox: SandboxMode,
         repository: &Repository,
         message: &str,
         paths: &[String],
     ) -> Result<String, Fault> {
-        match self.policy().sandbox {
+        match sandbox {
             SandboxMode::Workspace => {}
             SandboxMode::Full => {
                 return Err(Fault::denied(
@@ -170,7 +171,7 @@ impl Runtime {
             }
             SandboxMode::ReadOnly => {
                 return Err(Fault::denied("the sandbox is read-only, so nothing can be committed")
-                    .next("Serve the workspace with `--sandbox workspace`, or commit at a terminal."));
+                    .next("Widen the sandbox of the session to `workspace`, or commit at a terminal."));
             }
         }
         if message.trim().is_empty() || message.len() > MESSAGE || message.contains('\0') {

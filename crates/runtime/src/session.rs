@@ -13,7 +13,7 @@ use kit::{
     procs::Procs,
     services::{Agents, Groups, Shelf, Soon, Transcript},
 };
-use sandbox::proxy::Hosts;
+use sandbox::{SandboxMode, proxy::Hosts};
 use serde_json::Value;
 use store::shares::SessionFiles;
 use tokio::sync::{mpsc::UnboundedReceiver, watch};
@@ -73,6 +73,41 @@ impl Runtime {
     pub fn session(&self, name: Option<&str>, front_end: &str, approver: Arc<dyn Approver>) -> Session {
         Session::of(SessionState::open(self, name, front_end, approver))
     }
+}
+
+/// The key under which a session saves the sandbox that a person chose.
+const CHOSEN_SANDBOX: &str = "sandbox";
+
+/// Returns the fault for a sandbox that is wider than the configured one.
+pub fn too_wide(mode: SandboxMode, widest: SandboxMode) -> Fault {
+    let (mode, widest) = (mode.name(), widest.name());
+    let what = format!(
+        "the sandbox `{mode}` is wider than `{widest}`, the widest that the configuration allows here"
+    );
+    Fault::denied(what).next(format!(
+        "The person who runs haft can allow it: `haft --sandbox {mode}`, or `sandbox = \"{mode}\"` in their haft.toml."
+    ))
+}
+
+/// Returns the sandbox that a person chose for the session of this name. Blocks.
+///
+/// # Errors
+/// When the store can't be read.
+pub fn chosen_sandbox(runtime: &Runtime, session: &str) -> Result<Option<SandboxMode>, Fault> {
+    let saved = runtime.store().sessions().get(session, CHOSEN_SANDBOX)?;
+    Ok(saved.and_then(|it| SandboxMode::named(std::str::from_utf8(&it).ok()?)))
+}
+
+/// Has another session begin in the sandbox that a person chose for this one. Blocks.
+///
+/// # Errors
+/// When the store can't be read or written.
+pub fn pass_sandbox_on(runtime: &Runtime, from: &str, to: &str) -> Result<(), Fault> {
+    chosen_sandbox(runtime, from)?.map_or(Ok(()), |mode| save_chosen(runtime, to, mode))
+}
+
+fn save_chosen(runtime: &Runtime, session: &str, mode: SandboxMode) -> Result<(), Fault> {
+    runtime.store().sessions().put(session, CHOSEN_SANDBOX, mode.name().as_bytes().to_vec())
 }
 
 impl Session {
@@ -237,6 +272,48 @@ impl Session {
     /// Returns the limits of the session, beyond those of its runtime.
     pub fn limits(&self) -> Arc<Limits> {
         self.state.limits()
+    }
+
+    /// Returns the sandbox in effect: the configured one, or a narrower one that a person chose or a profile needs.
+    pub fn sandbox(&self) -> SandboxMode {
+        self.state.policy().sandbox
+    }
+
+    /// Narrows the sandbox of the session and of the agents that it starts, or widens it again up to the configured one. Commands
+    /// that run in another are killed. It is saved for [`restore_sandbox`](Self::restore_sandbox).
+    ///
+    /// # Errors
+    /// [`Kind::Denied`](kit::Kind::Denied) for a sandbox wider than the configured one.
+    pub fn choose_sandbox(&self, mode: SandboxMode) -> Result<(), Fault> {
+        let widest = self.runtime().policy().sandbox;
+        if mode > widest {
+            return Err(too_wide(mode, widest));
+        }
+        // Saved first: after a crash it is not wider than the answer.
+        save_chosen(self.runtime(), self.name(), mode)?;
+        self.narrow_to(mode);
+        self.state.note_between_calls(format!(
+            "a person switched the sandbox of this session to `{}`",
+            mode.name()
+        ));
+        Ok(())
+    }
+
+    /// Restores the sandbox that was [chosen](Self::choose_sandbox) in another process. Blocks.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn restore_sandbox(&self) -> Result<(), Fault> {
+        if let Some(mode) = chosen_sandbox(self.runtime(), self.name())? {
+            self.narrow_to(mode);
+        }
+        Ok(())
+    }
+
+    /// Sets the widest mode. The configured one does not count as a choice: the configuration may change.
+    fn narrow_to(&self, mode: SandboxMode) {
+        let widest = self.runtime().policy().sandbox;
+        self.state.chosen_sandbox().choose(if mode < widest { mode } else { SandboxMode::Full });
     }
 
     /// Sets whether the session's agent is in plan mode: some tools exist only then.

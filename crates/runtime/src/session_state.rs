@@ -39,7 +39,7 @@ use crate::{
     Catalog, Runtime,
     approval_time::AskedTime,
     approve::Approver,
-    execution::Execution,
+    execution::{ChosenSandbox, Execution},
     jobs::{Jobs, PersistedJobs},
     mcp_client::{Connections, FindSession, SessionAccess, SessionTools, Start},
     messages::MessagesOf,
@@ -119,6 +119,7 @@ impl SessionState {
             addresses: Arc::default(),
             files: Arc::new(SessionFiles::new(folder_of(&runtime.store().files_folder(), &name))),
             decoders: runtime.commands().decoders(),
+            sandbox: Arc::default(),
             refusals: Arc::default(),
         };
         Self::of(runtime, name, named, front_end, person)
@@ -141,7 +142,7 @@ impl SessionState {
         let state = Arc::new(Self {
             tools: ShownTools::new(runtime.clone()),
             tool_files: KnownToolFiles::new(runtime.plugins().loaded()),
-            execution: Execution::new(&runtime.resources(), &name),
+            execution: Execution::new(&runtime.resources(), &name).narrowed_by(&person.sandbox),
             outputs: SpilledOutputs::new(runtime.spills().clone(), &name, runtime.roots().clone()),
             notes: Arc::new(NotesOf::new(runtime.store().clone(), &name)),
             messages: Arc::new(MessagesOf::new(runtime.store().clone(), &name, person.agent.as_deref())),
@@ -236,6 +237,11 @@ impl SessionState {
         let read_only = limits.read_only;
         self.tools.limit(limits);
         self.execution.hold(read_only);
+    }
+
+    /// Returns the sandbox that a person chose.
+    pub(crate) fn chosen_sandbox(&self) -> &ChosenSandbox {
+        &self.person.sandbox
     }
 
     /// Sets the agent that the session belongs to. The first one stays.
@@ -518,7 +524,8 @@ impl SessionState {
 
     pub(crate) fn policy(&self) -> Policy {
         let policy = self.runtime.policy();
-        let sandbox = if self.limits().read_only { SandboxMode::ReadOnly } else { policy.sandbox };
+        let most = if self.limits().read_only { SandboxMode::ReadOnly } else { self.person.sandbox.mode() };
+        let sandbox = policy.sandbox.min(most);
         Policy { sandbox, ..policy }
     }
 

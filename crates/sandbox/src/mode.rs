@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The files that may be changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The files that may be changed. The modes are in order, the narrowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxMode {
     /// None.
@@ -16,6 +16,14 @@ pub enum SandboxMode {
 }
 
 impl SandboxMode {
+    /// All modes, the narrowest first.
+    pub const ALL: [Self; 3] = [Self::ReadOnly, Self::Workspace, Self::Full];
+
+    /// Returns the mode of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
     /// Returns its name in the configuration and on the command line.
     pub fn name(self) -> &'static str {
         match self {

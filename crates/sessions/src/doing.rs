@@ -141,6 +141,7 @@ impl Doer<'_> {
             }
             other @ (Operation::Prompt(_)
             | Operation::Close
+            | Operation::Sandbox { .. }
             | Operation::Cancel { .. }
             | Operation::Approve { .. }
             | Operation::Answer { .. }) => {
@@ -292,6 +293,7 @@ impl Doer<'_> {
         if !(pending.was_begun() && records.is_fork(session, &into)?) {
             records.fork(session, without, &into)?;
         }
+        runtime::pass_sandbox_on(self.agent.session().runtime(), session, &into)?;
         killed_at("operation-done");
         let key = Some(pending.key().to_owned());
         self.owner.log().add(Event::Forked { key, into: into.clone() });
@@ -343,7 +345,7 @@ impl Doer<'_> {
     async fn commit(&mut self, pending: &Pending, message: &str, paths: &[String]) -> Result<Value, Fault> {
         let runtime = self.agent.session().runtime().clone();
         let before = runtime.repository().await?;
-        let command = runtime.commit_command(&before, message, paths)?;
+        let command = runtime.commit_command(self.agent.session().sandbox(), &before, message, paths)?;
         let done = self.command(pending, &command).await?;
         let text = done.get("text").and_then(Value::as_str).unwrap_or_default().trim();
         let after = runtime.repository().await?;

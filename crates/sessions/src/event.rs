@@ -2,6 +2,7 @@
 
 use agent::model::Usage;
 use kit::Fault;
+use runtime::SandboxMode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::{EventRow, changes::Change};
@@ -115,6 +116,13 @@ pub enum Event {
         /// The profile; `none` where there is none any more.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         profile: Option<String>,
+    },
+    /// A person switched the sandbox of the session.
+    SandboxChosen {
+        /// The sandbox in effect from here on.
+        sandbox: SandboxMode,
+        /// The actor that switched it.
+        by: String,
     },
     /// The session has another title.
     Renamed {

@@ -119,6 +119,7 @@ impl Fold {
                 profile.iter().for_each(|it| *known_profile = Some(it.clone()));
             }
             Event::Told { .. }
+            | Event::SandboxChosen { .. }
             | Event::MessageArrived { .. }
             | Event::JobEnded(_)
             | Event::JobWaits(_)

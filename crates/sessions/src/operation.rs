@@ -1,5 +1,6 @@
 //! Operations on a session: what whoever attached to it may ask for.
 
+use runtime::SandboxMode;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Decision;
@@ -76,6 +77,11 @@ pub enum Operation {
         /// Its name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
+    },
+    /// Narrows the sandbox of the session, or widens it again up to the configured one: at once, also while a turn goes on.
+    Sandbox {
+        /// The sandbox.
+        mode: SandboxMode,
     },
     /// Runs a command for the person, in the session's sandbox and under their own word. The model gets its output with the
     /// next message. The result is `{"ok": …, "exit": …, "text": …}`.
@@ -162,7 +168,10 @@ impl Prompt {
 impl Operation {
     /// Returns whether it is done at once, also while a turn goes on.
     pub(crate) fn is_immediate(&self) -> bool {
-        matches!(self, Self::Cancel { .. } | Self::Approve { .. } | Self::Answer { .. })
+        matches!(
+            self,
+            Self::Cancel { .. } | Self::Approve { .. } | Self::Answer { .. } | Self::Sandbox { .. }
+        )
     }
 
     /// Returns whether it needs no agent, so that it does not wait for a turn. Between turns the loop of the session does it, which
@@ -179,6 +188,7 @@ impl Operation {
                 | Self::Archive { .. }
                 | Self::Model { .. }
                 | Self::Profile { .. }
+                | Self::Sandbox { .. }
                 | Self::Report(_)
                 | Self::Close
         )

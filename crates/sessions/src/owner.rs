@@ -16,7 +16,7 @@ use std::{
 use agent::{Agent, Asker, Crew, Observer};
 use kit::{Fault, Kind};
 use parking_lot::Mutex;
-use runtime::Approver;
+use runtime::{Approver, SandboxMode, WeakSession};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::{Noted, Store};
@@ -87,6 +87,8 @@ pub(crate) struct Core {
     /// Prompts that were cancelled before they began.
     cancelled: Mutex<HashSet<String>>,
     answers: Mutex<(String, Option<String>)>,
+    /// The session of the agent.
+    session: WeakSession,
 }
 
 #[derive(Clone)]
@@ -118,6 +120,9 @@ pub struct State {
     pub model: String,
     /// The profile.
     pub profile: Option<String>,
+    /// The sandbox in effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxMode>,
     /// Approvals that wait for a decision.
     pub approvals: Vec<Approval>,
     /// Questions that wait for an answer.
@@ -221,6 +226,7 @@ impl Prepared {
             results: Mutex::default(),
             cancelled: Mutex::default(),
             answers: Mutex::default(),
+            session: agent.session().weak(),
         });
         let jobs = tokio::spawn(tell_of_jobs(agent.session().events(), Arc::downgrade(&core.log)));
         let mut owner = Owner {
@@ -531,6 +537,7 @@ impl Core {
             waiting: self.waiting.load(Ordering::Relaxed),
             model,
             profile,
+            sandbox: self.session.get().map(|it| it.sandbox()),
             approvals: self.hub.open_approvals(),
             questions: self.hub.open_questions(),
         }

@@ -4,6 +4,8 @@
  * The server numbers the texts: a piece names the text that it belongs to, so a row that comes after a reconnection finds its place.
  */
 
+import { sandboxWords } from './format.js';
+
 /**
  * @typedef {import('./types').Row} Row
  * @typedef {import('./types').SessionEvent} SessionEvent
@@ -78,6 +80,7 @@ export class Fold {
     this.archived = false;
     this.model = '';
     this.profile = '';
+    this.sandbox = '';
     this.open = false;
     /** @type {{key?: string, by: string, messages: number, at: number} | null} */
     this.turn = null;
@@ -305,6 +308,10 @@ export class Fold {
         if (event.model) this.model = event.model;
         if (event.profile) this.profile = event.profile;
         say([event.model && `${event.model} answers from here on`, event.profile && `profile: ${event.profile}`].filter(Boolean).join('; '));
+        break;
+      case 'sandbox_chosen':
+        this.sandbox = event.sandbox;
+        say(`${event.by} switched the sandbox: ${sandboxWords(event.sandbox)}`);
         break;
       case 'renamed':
         this.title = event.title;

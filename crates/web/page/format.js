@@ -116,3 +116,17 @@ export function line(text, most) {
 export function baseName(path) {
   return path.replace(/\/+$/, '').split('/').pop() ?? path;
 }
+
+/** @param {string} sandbox */
+export function sandboxWords(sandbox) {
+  return { workspace: 'sandboxed', 'read-only': 'reads only', full: 'no sandbox' }[sandbox] ?? `sandbox: ${sandbox}`;
+}
+
+/**
+ * Returns the sandboxes up to the widest, the narrowest first.
+ * @param {string} [widest]
+ */
+export function sandboxes(widest) {
+  const all = ['read-only', 'workspace', 'full'];
+  return all.slice(0, all.indexOf(widest ?? '') + 1);
+}

@@ -180,7 +180,7 @@ export class Room {
   /** Called with the person's words of the first turn that was taken back. @type {(said: string) => void} */
   onRewound = () => {};
 
-  /** @param {Partial<{title: string, archived: boolean, model: string, profile: string | null}>} change */
+  /** @param {Partial<{title: string, archived: boolean, model: string, profile: string | null, sandbox: string}>} change */
   patch(change) {
     return attempt(async () => {
       this.session = await post(this.at(), change, 'PATCH');

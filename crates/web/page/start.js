@@ -6,7 +6,7 @@ import { Composer } from './composer.js';
 import { live } from './live.js';
 import { empty } from './notice.js';
 import { go } from './router.js';
-import { sandboxWords } from './switches.js';
+import { sandboxes, sandboxWords } from './format.js';
 
 /** @typedef {import('./types').Session} Session */
 
@@ -18,17 +18,21 @@ export function newPage(chosen) {
   const choice = h('select', { 'aria-label': 'Workspace', onchange: () => options() }, workspaces.map((it) => h('option', { value: it.id, selected: it.id === chosen }, it.name)));
   const model = h('select', { 'aria-label': 'Model' });
   const profile = h('select', { 'aria-label': 'Profile' });
+  const sandbox = h('select', { 'aria-label': 'Sandbox' });
   const about = h('p', { class: 'muted small' });
   const options = () => {
     const it = me.workspace(choice.value);
     fill(model, h('option', { value: '' }, it?.model ? it.model : 'the usual model'), (it?.models ?? []).filter((one) => one.name !== it?.model).map((one) => h('option', { value: one.name }, one.name)));
     fill(profile, h('option', { value: '' }, 'no profile'), (it?.profiles ?? []).map((one) => h('option', { value: one }, one)));
     profile.hidden = !it?.profiles?.length;
-    about.textContent = it ? `In ${it.path}${it.sandbox ? ` · ${sandboxWords(it.sandbox)}` : ''}` : '';
+    const modes = sandboxes(it?.sandbox).reverse();
+    fill(sandbox, modes.map((one) => h('option', { value: one }, sandboxWords(one))));
+    sandbox.hidden = !me.may('own') || modes.length < 2;
+    about.textContent = it ? `In ${it.path}${it.sandbox && sandbox.hidden ? ` · ${sandboxWords(it.sandbox)}` : ''}` : '';
   };
   // The session is made when the first file or word is sent, so that looking at this page makes none.
   const session = () => {
-    made ??= post('sessions', { workspace: choice.value || undefined, model: model.value || undefined, profile: profile.value || undefined });
+    made ??= post('sessions', { workspace: choice.value || undefined, model: model.value || undefined, profile: profile.value || undefined, sandbox: sandbox.hidden || !sandbox.selectedIndex ? undefined : sandbox.value });
     // One that could not be made is tried again.
     made.catch(() => { made = null; });
     return made;
@@ -52,7 +56,7 @@ export function newPage(chosen) {
   const main = h('main', { class: 'start', id: 'main' },
     h('header', { class: 'top only-narrow' }, iconButton('back', 'All sessions', () => go())),
     h('div', { class: 'start-middle' }, h('h1', null, 'New session'),
-      workspaces.length ? [h('div', { class: 'start-options' }, several && choice, model, profile), composer.node, about]
+      workspaces.length ? [h('div', { class: 'start-options' }, several && choice, model, profile, sandbox), composer.node, about]
         : empty('This server has no workspace.', 'Start it with `haft serve --dir FOLDER`.')));
   composer.takeDrops(main);
   return { node: main, focus: () => composer.input.focus(), close: () => {} };

@@ -1,9 +1,9 @@
-/** Switches of a session: the model, the profile; and the sandbox, which the workspace's configuration decides. */
+/** Switches of a session: the model, the profile, and the sandbox up to the widest that the workspace's configuration allows. */
 
 import { h } from './dom.js';
 import { me } from './api.js';
-import { openMenu } from './menu.js';
-import { line } from './format.js';
+import { confirm, openMenu } from './menu.js';
+import { line, sandboxes, sandboxWords } from './format.js';
 
 /**
  * Makes the buttons under the field, and the function that shows what others changed.
@@ -20,21 +20,33 @@ export function chooser(room) {
     ...(workspace?.profiles ?? []).map((it) => ({ label: `Profile ${it}`, run: () => room.patch({ profile: it }) })),
     !!profile() && { label: 'No profile', run: () => room.patch({ profile: null }) },
   ]) });
+  const all = sandboxes(workspace?.sandbox);
+  const sandbox = () => {
+    const chosen = room.fold.sandbox || room.session?.sandbox || '';
+    return all.includes(chosen) ? chosen : workspace?.sandbox ?? '';
+  };
+  const confined = h('button', { type: 'button', class: 'quiet small', 'aria-haspopup': 'menu', title: me.may('own') ? 'Sandbox' : 'Sandbox: the role own switches it', disabled: !me.may('own') || all.length < 2, onclick: () => openMenu(confined, all.map((to) => ({
+    label: sandboxWords(to), hint: to === sandbox() ? 'now' : '', run: () => choose(to),
+  }))) });
+  /** @param {string} to */
+  const choose = async (to) => {
+    const wider = all.indexOf(to) > all.indexOf(sandbox());
+    if (wider && !(await confirm('Widen the sandbox?', to === 'full' ? 'Commands of this session will run outside the sandbox, each after approval. They reach all that you reach on that machine.'
+      : 'This session’s tools and commands will change files of the workspace. Running commands are stopped.', 'Widen it'))) return;
+    await room.patch({ sandbox: to });
+  };
   const update = () => {
+    const now = sandboxWords(sandbox());
+    if (confined.textContent !== now) confined.textContent = now;
     const model = shortName(room.fold.model || room.session?.model || workspace?.model || 'model');
     const words = profile() ? `${model} · ${profile()}` : model;
     if (button.textContent !== words) button.textContent = words;
   };
   update();
-  return { update, nodes: [button, workspace?.sandbox && h('span', { class: 'muted small only-wide', title: 'The sandbox of commands; haft.toml decides it' }, sandboxWords(workspace.sandbox))] };
+  return { update, nodes: [button, !!all.length && confined] };
 }
 
 /** @param {string} model */
 function shortName(model) {
   return line(model.replace(/^[a-z-]+:/, '').split('/').pop() ?? model, 28);
-}
-
-/** @param {string} sandbox */
-export function sandboxWords(sandbox) {
-  return { workspace: 'may change the workspace', 'read-only': 'reads only', full: 'no sandbox' }[sandbox] ?? `sandbox: ${sandbox}`;
 }

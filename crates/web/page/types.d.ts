@@ -65,6 +65,7 @@ export type SessionEvent =
   | ({ event: 'job_ended' } & JobEvent)
   | ({ event: 'job_waits' } & JobEvent)
   | { event: 'configured'; model?: string; profile?: string }
+  | { event: 'sandbox_chosen'; sandbox: string; by: string }
   | { event: 'renamed'; title: string }
   | { event: 'archived'; archived: boolean }
   | { event: 'command'; key?: string; by: string; command: string }
@@ -86,7 +87,7 @@ export type Row = {
 export type Session = {
   id: string; workspace: string; title: string; first?: string; turns: number; begun_ms: number; used_ms: number;
   archived: boolean; forked_from?: string | null; found?: string | null; state: 'idle' | 'running' | 'waiting' | 'asleep';
-  head?: number; model?: string; profile?: string | null; approvals?: number; questions?: number; by?: string;
+  head?: number; model?: string; profile?: string | null; sandbox?: string; approvals?: number; questions?: number; by?: string;
   turn?: { key?: string; by: string; text: string } | null;
 };
 export type Workspace = {

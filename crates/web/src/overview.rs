@@ -162,6 +162,9 @@ async fn looked_at(workspace: &Arc<Workspace>, found: Found) -> Result<Seen, Fau
         fields.insert("state".to_owned(), stands.into());
         fields.insert("model".to_owned(), json!(state.model));
         fields.insert("profile".to_owned(), json!(state.profile));
+        if let Some(sandbox) = state.sandbox {
+            fields.insert("sandbox".to_owned(), json!(sandbox));
+        }
         fields.insert("by".to_owned(), json!(state.by));
         fields.insert("approvals".to_owned(), state.approvals.len().into());
         fields.insert("questions".to_owned(), state.questions.len().into());

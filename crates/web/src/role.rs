@@ -52,7 +52,7 @@ impl Role {
             | Operation::Undo { .. }
             | Operation::Command { .. }
             | Operation::Commit { .. } => Self::Approve,
-            Operation::Close => Self::Own,
+            Operation::Close | Operation::Sandbox { .. } => Self::Own,
         }
     }
 

@@ -61,7 +61,7 @@ pub(crate) fn table() -> Vec<Route> {
             -, sessions::list;
         POST "/api/v1/sessions" Some(Say), "Begins a session.", &[], [sessions::NewSession], sessions::create;
         GET "/api/v1/sessions/{session}" Some(View), "One session, with what waits for somebody.", &[WORKSPACE], -, sessions::get;
-        PATCH "/api/v1/sessions/{session}" Some(Say), "Gives a title, a model or a profile; archives.", &[WORKSPACE], [sessions::Patch], sessions::patch;
+        PATCH "/api/v1/sessions/{session}" Some(Say), "Gives a title, a model or a profile; archives; for `own`, switches the sandbox.", &[WORKSPACE], [sessions::Patch], sessions::patch;
         DELETE "/api/v1/sessions/{session}" Some(Own), "Deletes a session.", &[WORKSPACE], -, sessions::delete;
         POST "/api/v1/sessions/{session}/prompt" Some(Say), "Begins a turn.", &[WORKSPACE], [sessions::Prompted], sessions::prompt;
         POST "/api/v1/sessions/{session}/cancel" Some(Say), "Stops a turn.", &[WORKSPACE], [sessions::Cancel], sessions::cancel;

@@ -52,11 +52,7 @@ pub trait Agents: Send + Sync {
 /// that are not in the list, as the name of a model may be any address, or a file.
 pub fn guard(role: Role, agents: Arc<dyn Agents>) -> Guard {
     Arc::new(move |operation| {
-        let needed = Role::needed(operation);
-        if role < needed {
-            let what = format!("this needs the role `{}`, and you have `{}`", needed.name(), role.name());
-            return Err(Fault::denied(what).next("Ask the owner for a token with that role."));
-        }
+        check_role(role, operation)?;
         match operation {
             Operation::Model { name }
                 if role < Role::Own && !agents.models().iter().any(|it| it.0 == *name) =>
@@ -66,6 +62,16 @@ pub fn guard(role: Role, agents: Arc<dyn Agents>) -> Guard {
             _ => Ok(()),
         }
     })
+}
+
+/// Refuses an operation to a role below the one that it needs.
+pub(crate) fn check_role(role: Role, operation: &Operation) -> Result<(), Fault> {
+    let needed = Role::needed(operation);
+    if role >= needed {
+        return Ok(());
+    }
+    let what = format!("this needs the role `{}`, and you have `{}`", needed.name(), role.name());
+    Err(Fault::denied(what).next("Ask the owner for a token with that role."))
 }
 
 /// The error of choosing a model that is not in the list.

@@ -158,6 +158,9 @@ impl Updates {
                     self.tell_mode(&owner).await;
                 }
             }
+            Event::SandboxChosen { sandbox, by } => {
+                self.note(format!("{by} switched the sandbox to {}", sandbox.name())).await;
+            }
             Event::Renamed { title } => {
                 self.titled = true;
                 let info = SessionInfoUpdate::new().title(title.clone()).updated_at(iso(row.at_ms));

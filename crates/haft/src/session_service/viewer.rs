@@ -159,6 +159,9 @@ impl Feed {
             Event::Agent(event) => self.viewer.observe(event),
             Event::JobEnded(job) | Event::JobWaits(job) => self.viewer.job(job),
             Event::Told { text } => self.viewer.text(&text),
+            Event::SandboxChosen { sandbox, by } => {
+                self.viewer.text(&format!("{by} switched the sandbox to {}", sandbox.name()));
+            }
             Event::ApprovalOpened(approval) => self.approve(approval),
             Event::ApprovalClosed { id, decision, by, words } => {
                 let how = decided(decision, by.as_deref(), words.as_deref());

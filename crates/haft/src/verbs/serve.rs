@@ -311,6 +311,7 @@ impl Opener for ServedAgents {
 
     fn open(&self, prepared: &Prepared) -> Result<Opened, Fault> {
         let session = self.factory.session(Some(prepared.session()), "serve", prepared.approver());
+        session.restore_sandbox()?;
         if let Some(url) = self.url.get() {
             session.files().serve_at(web::files_of(url, session.name()));
         }

@@ -10,6 +10,7 @@ mod mcp_approvals;
 mod open_agents;
 mod openai;
 mod roles;
+mod sandbox_switch;
 mod shared_files;
 mod shares;
 mod sign_in;

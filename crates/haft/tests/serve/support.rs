@@ -76,6 +76,10 @@ impl Stage {
         fs::read_to_string(self.path("ws").join(path)).ok()
     }
 
+    pub(crate) fn remove(&self, path: &str) {
+        fs::remove_file(self.path("ws").join(path)).unwrap();
+    }
+
     /// `haft serve` with these arguments.
     pub(crate) fn haft(&self, arguments: &[&str]) -> Command {
         let mut haft = Command::new(env!("CARGO_BIN_EXE_haft"));

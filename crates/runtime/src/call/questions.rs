@@ -146,6 +146,14 @@ pub(super) fn stopped() -> Fault {
     Fault::new(Kind::Cancelled, "the call was stopped before it was approved")
 }
 
+/// Returns the fault for a call whose sandbox was narrowed before it ran.
+pub(super) fn narrowed() -> Fault {
+    Fault::denied(
+        "the sandbox of the session was narrowed before this call ran, so it was not run (rule `sandbox`)",
+    )
+    .next("Run it again if it only reads; otherwise say what you would change.")
+}
+
 /// Describes these touches for a person; reads are never asked about.
 pub(super) fn effects(touches: &Touches) -> Vec<String> {
     let of_triggers = touches.iter().flat_map(|it| match it {
@@ -208,6 +216,11 @@ pub(crate) fn denied(session: &SessionState, rule: &Rule, why: &str) -> Fault {
         "sandbox" if session.limits().read_only => {
             "This session is read-only (plan mode or a read-only profile): say what you would change, and let the person \
              decide."
+                .to_owned()
+        }
+        "sandbox" if session.policy().sandbox < session.runtime().policy().sandbox => {
+            "A person narrowed the sandbox of this session, and can widen it again: say what you would change, and go on \
+             without it."
                 .to_owned()
         }
         "sandbox" => "A person can start haft with `--sandbox workspace`.".to_owned(),

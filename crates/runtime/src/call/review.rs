@@ -128,6 +128,7 @@ impl Reviewing {
 
     fn ask(&self, changes: &[Proposed<'_>]) -> Result<Answered, Fault> {
         let (decision, by) = self.decide(changes)?;
+        let proposed = changes;
         let rule = match decision {
             Decision::Allow => return Ok(Answered { decision: by, allowed: Ok(()) }),
             Decision::Deny(rule) => {
@@ -155,7 +156,12 @@ impl Reviewing {
         };
         let effects = self.effects.clone();
         let about = About { rule: &rule, arguments: &self.arguments, effects, changes };
-        handle.block_on(asking.ask(about))
+        let answered = handle.block_on(asking.ask(about))?;
+        // The sandbox may have been narrowed while a person thought.
+        match self.decide(proposed)?.0 {
+            Decision::Deny(_) => Ok(Answered { allowed: Err(questions::narrowed()), ..answered }),
+            Decision::Allow | Decision::Ask(_) => Ok(answered),
+        }
     }
 
     /// Records a decision, before any change is made.

@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Answer, JournalEntry, Plan, Reviewing, Within, confirm::Confirming, hooks, model_output, overlaps,
-    tools::ToolsOf, waiting,
+    questions, tools::ToolsOf, waiting,
 };
 use crate::{
     deadline::LONGEST,
@@ -296,6 +296,11 @@ impl Work {
                 "waited {:.1} s for other calls on the same things",
                 self.waited.as_secs_f32()
             ));
+        }
+        // It was decided, or approved, in a sandbox that is gone.
+        if !plan.read_only && self.session.policy().sandbox < plan.sandbox {
+            let _ = self.begin(Durability::Later).await;
+            return Err(questions::narrowed());
         }
         self.review = self.reviewing(&mut plan);
         // A program's own changes of files lose nothing that is not kept, and no process makes them.

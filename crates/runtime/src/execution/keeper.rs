@@ -30,7 +30,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::{Execution, Living, Own, Place, of_preview, read_only_lock, report::changed};
+use super::{Execution, Living, Own, Place, of_preview, report::changed, sandbox_lock};
 
 impl Execution {
     pub(super) async fn start(
@@ -39,6 +39,7 @@ impl Execution {
         pass: Option<&Pass>,
         mut program: Program,
     ) -> Result<Process, Fault> {
+        let place = self.now(place);
         let living = match place {
             Place::None => {
                 return Err(Fault::denied("this call did not declare that it starts a command"));
@@ -81,7 +82,7 @@ impl Execution {
         let process = if let Some(starting) = starting { starting.began(process) } else { process };
         // A command that was allowed before the session became read-only must not begin after that.
         if self.is_read_only() && !read_only {
-            return Err(read_only_lock::held_now());
+            return Err(sandbox_lock::held_now());
         }
         Ok(process)
     }
@@ -148,7 +149,7 @@ impl Execution {
 
     async fn outside(&self) -> Result<Living, Fault> {
         if self.is_read_only() {
-            return Err(read_only_lock::held_now());
+            return Err(sandbox_lock::held_now());
         }
         let mut kept = self.inner.unconfined.lock().await;
         if let Some(living) = kept.as_ref().filter(|it| !it.keeper.is_gone()) {
@@ -175,7 +176,11 @@ impl Execution {
         let spill = store::create_folder(&inner.spill).is_ok().then(|| inner.spill.clone());
         // haft's own work runs no tool, and has no use for the output of the session's commands.
         let spill = spill.filter(|_| inner.own.as_ref().is_none_or(|own| !own.folder.as_os_str().is_empty()));
-        let sandbox = if read_only { SandboxMode::ReadOnly } else { inner.sandbox };
+        let sandbox = match read_only {
+            true => SandboxMode::ReadOnly,
+            // A keeper in the sandbox confines, whatever the configuration allows.
+            false => inner.sandbox.min(SandboxMode::Workspace),
+        };
         let wanted = Wanted {
             sandbox,
             roots: inner.roots.iter().map(|(path, writable)| (path.clone(), !writable)).collect(),

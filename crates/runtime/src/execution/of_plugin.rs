@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Execution, Inner, read_only_lock::ReadOnlyLock};
+use super::{Execution, Inner, sandbox_lock::SandboxLock};
 use sandbox::{
     SandboxMode,
     layout::{Access, Mount, What},
@@ -155,7 +155,7 @@ impl Execution {
         roots: Vec<(PathBuf, bool)>,
         sandbox: SandboxMode,
         hosts: Hosts,
-        held: &Arc<ReadOnlyLock>,
+        held: &Arc<SandboxLock>,
     ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let session = &*self.inner;

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use policy::{Policy, Want, Web, grants::SessionGrants};
 use store::{Store, shares::SessionFiles};
 
-use crate::{addresses::Addresses, approval_time::AskedTime, approve::Approver};
+use crate::{addresses::Addresses, approval_time::AskedTime, approve::Approver, execution::ChosenSandbox};
 
 /// The note if nobody configured how open the web is and nobody can be asked; given once per conversation.
 const OPEN_WEB: &str = "nobody can be asked here, so addresses that the model composes are requested unasked; `web = \"known\"` in \
@@ -37,6 +37,8 @@ pub(super) struct Person {
     /// The files shared with the person. The agents that the session started share in its name.
     pub(super) files: Arc<SessionFiles>,
     pub(super) decoders: Decoders,
+    /// The sandbox that the person chose. It narrows the agents that the session starts, too.
+    pub(super) sandbox: Arc<ChosenSandbox>,
     /// Refused effects of a turn that nobody attends.
     pub(super) refusals: Arc<Mutex<Vec<String>>>,
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kit::{Fault, Kind};
+use runtime::SandboxMode;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -143,9 +144,20 @@ impl Pending {
             Operation::Cancel { prompt } => Ok(json!({"cancelled": self.core.cancel(prompt.as_deref())})),
             Operation::Rename { title } => self.keep(Event::Renamed { title: title.clone() }).await,
             Operation::Archive { archived } => self.keep(Event::Archived { archived: *archived }).await,
+            Operation::Sandbox { mode } => self.choose_sandbox(*mode),
             other => Err(Fault::bug(format!("{other:?} needs the agent"))),
         };
         self.finish(result).await;
+    }
+
+    fn choose_sandbox(&self, mode: SandboxMode) -> Result<Value, Fault> {
+        let ended =
+            || Fault::new(Kind::Unavailable, "the session has ended").next("Ask again: it is opened anew.");
+        let session = self.core.session.get().ok_or_else(ended)?;
+        session.choose_sandbox(mode)?;
+        let sandbox = session.sandbox();
+        self.core.log.add(Event::SandboxChosen { sandbox, by: self.by.clone() });
+        Ok(json!({"sandbox": sandbox}))
     }
 
     /// Keeps a title or an archiving, and adds its event.

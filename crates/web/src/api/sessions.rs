@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, StatusCode};
 use kit::{Fault, base64};
+use runtime::{SandboxMode, chosen_sandbox, too_wide};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ use crate::{
     role::Role,
     rows::{Renderer, approval},
     stream,
-    workspaces::{Workspace, blocking, not_listed},
+    workspaces::{Workspace, blocking, check_role, not_listed},
 };
 
 /// Rows that are given at once, if nobody asks for another number.
@@ -48,6 +49,8 @@ pub(crate) struct NewSession {
     model: Option<String>,
     /// Its profile.
     profile: Option<String>,
+    /// Its sandbox, not wider than that of the workspace: `read-only`, `workspace` or `full`. It needs the role `own`.
+    sandbox: Option<String>,
 }
 
 /// The person's words, and their attachments.
@@ -93,6 +96,8 @@ pub(crate) struct Patch {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
     profile: Option<Option<String>>,
+    /// The sandbox from now on, not wider than that of the workspace: `read-only`, `workspace` or `full`. It needs the role `own`.
+    sandbox: Option<String>,
 }
 
 /// Tells a field that is null from one that is absent.
@@ -158,9 +163,14 @@ pub(crate) async fn create(mut call: Call) -> Done {
     let key = call.key()?;
     let workspace = call.server.workspaces.of_id(asked.workspace.as_ref())?.clone();
     may_choose(&call, &workspace, asked.model.as_deref()).await?;
+    let sandbox = sandbox(&call, &workspace, asked.sandbox.as_deref())?;
     let session = named_by(&key, &call.who.name, &workspace);
     let handle = workspace.attach(&session, &call.who).await?;
     workspace.has_begun(&session);
+    // First: nothing runs in a wider one.
+    if let Some(operation) = sandbox {
+        handle.act(&format!("{key}.sandbox"), operation).await?;
+    }
     if let Some(name) = asked.model {
         handle.act(&format!("{key}.model"), Operation::Model { name }).await?;
     }
@@ -190,6 +200,22 @@ async fn may_choose(call: &Call, workspace: &Arc<Workspace>, model: Option<&str>
     Err(not_listed(call.who.role, name).into())
 }
 
+/// Returns the switch of the sandbox that a request asks for, before anything else of it is done.
+fn sandbox(call: &Call, workspace: &Workspace, name: Option<&str>) -> Result<Option<Operation>, Problem> {
+    let Some(name) = name else { return Ok(None) };
+    let mode = SandboxMode::named(name).ok_or_else(|| {
+        let names = SandboxMode::ALL.map(SandboxMode::name).join("`, `");
+        Problem::bad(format!("`{name}` is not a sandbox")).next(format!("Name one of these: `{names}`."))
+    })?;
+    let operation = Operation::Sandbox { mode };
+    check_role(call.who.role, &operation)?;
+    let widest = workspace.runtime.policy().sandbox;
+    if mode > widest {
+        return Err(too_wide(mode, widest).into());
+    }
+    Ok(Some(operation))
+}
+
 /// Returns the name of the session that this request of a person begins: repeated, it is the same session.
 fn named_by(key: &str, person: &str, workspace: &Workspace) -> String {
     let hash = blake3::hash(format!("{}\n{person}\n{key}", workspace.id).as_bytes()).to_hex().to_string();
@@ -207,6 +233,14 @@ pub(crate) async fn get(call: Call) -> Done {
             "questions_open".to_owned(),
             json!(state.map(|it| it.questions.as_slice()).unwrap_or_default()),
         );
+        if state.is_none() {
+            let (of, name) = (workspace.clone(), call.name(0).to_owned());
+            let sandbox = blocking(move || {
+                let widest = of.runtime.policy().sandbox;
+                Ok(chosen_sandbox(&of.runtime, &name)?.map_or(widest, |it| it.min(widest)))
+            });
+            fields.insert("sandbox".to_owned(), json!(sandbox.await?));
+        }
         fields
             .insert("context".to_owned(), json!({"tokens": newest_request(&workspace, call.name(0)).await?}));
     }
@@ -228,6 +262,11 @@ pub(crate) async fn patch(mut call: Call) -> Done {
     let asked: Patch = call.json().await?;
     let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
     may_choose(&call, &workspace, asked.model.as_deref()).await?;
+    let sandbox = sandbox(&call, &workspace, asked.sandbox.as_deref())?;
+    if let Some(operation) = sandbox {
+        let handle = workspace.attach(&session, &call.who).await?;
+        handle.act(&format!("{}.sandbox", call.key()?), operation).await?;
+    }
     if let Some(title) = &asked.title {
         workspace.sessions.rename(&session, title).await?;
     }

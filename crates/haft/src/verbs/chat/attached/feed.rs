@@ -121,6 +121,9 @@ impl Shown {
                 let all: Vec<String> = model.into_iter().chain(profile).collect();
                 format!("from now on: {}", all.join(", "))
             }
+            Event::SandboxChosen { sandbox, by } => {
+                format!("{by} switched the sandbox to {}", sandbox.name())
+            }
             Event::Compacted { before, after, cost, .. } => report::compacted(*before, *after, *cost),
             Event::Renamed { title } => format!("renamed: {title}"),
             Event::Archived { archived: true } => "archived".to_owned(),
