@@ -298,6 +298,14 @@ impl Access {
         self.of_made_token(hash)
     }
 
+    /// Returns the token by which a [principal](Who::principal) was let in, as its principal; without one the principal itself. A
+    /// sign-in by a token counts as that token.
+    pub(crate) fn origin(&self, principal: &str) -> String {
+        let Some(hash) = principal.strip_prefix(BY_COOKIE) else { return principal.to_owned() };
+        let token = self.find(|kept| kept.sign_ins.iter().find(|it| it.hash == hash)?.token.clone());
+        token.map_or_else(|| principal.to_owned(), |token| format!("{BY_TOKEN}{token}"))
+    }
+
     /// The sign-ins that stand, oldest first.
     pub(crate) fn sign_ins(&self) -> Vec<SignedIn> {
         let _ = self.reread();

@@ -58,8 +58,8 @@ pub struct McpDecision<'a> {
     pub words: Option<String>,
     /// The person who decides.
     pub by: &'a str,
-    /// The principal of that person.
-    pub principal: &'a str,
+    /// Returns whether a principal has the access of that person.
+    pub is_own: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
 /// A client of the Agent Client Protocol.

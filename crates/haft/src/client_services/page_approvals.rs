@@ -42,9 +42,10 @@ pub(crate) struct PersonDecision<'a> {
     pub(crate) hash: &'a str,
     pub(crate) decision: Decision,
     pub(crate) words: Option<String>,
-    /// The person, and their principal.
+    /// The person.
     pub(crate) by: &'a str,
-    pub(crate) principal: &'a str,
+    /// Returns whether a principal has the access of the person.
+    pub(crate) is_own: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
 impl PageApprovals {
@@ -95,10 +96,10 @@ impl SessionApprovals {
     /// Decides an approval.
     ///
     /// # Errors
-    /// [`Kind::Denied`](kit::Kind::Denied) for the principal that opened the session; else as [`ApprovalTable::decide`].
+    /// [`Kind::Denied`](kit::Kind::Denied) for the access that opened the session; else as [`ApprovalTable::decide`].
     pub(crate) fn decide(&self, decided: PersonDecision<'_>) -> Result<(), Fault> {
-        let PersonDecision { approval, hash, decision, words, by, principal } = decided;
-        if principal == self.principal {
+        let PersonDecision { approval, hash, decision, words, by, is_own } = decided;
+        if is_own(&self.principal) {
             return Err(Fault::denied(format!(
                 "the approval `{approval}` is for a call by this very token, which can't approve its own calls"
             ))

@@ -4,7 +4,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use super::support::Stage;
+use super::support::{Served, Stage};
 
 fn writes(path: &str) -> Value {
     json!({"calls": [{"tool": "write", "arguments": {"path": path, "content": "export A=1\n"}}]})
@@ -78,4 +78,43 @@ fn question_is_answered_once() {
     assert!(again["error"]["winner"].as_str().is_some_and(|it| it.contains("owner")), "{again}");
     let rows = served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
     assert_eq!(rows.last().unwrap().event["text"], "So b.");
+}
+
+#[test]
+fn decision_for_the_project_is_kept_and_later_sessions_are_not_asked() {
+    let stage = Stage::new(&[writes(".envrc"), json!({"say": "Written."})]);
+    let served = stage.serve();
+    let decide = |served: &Served, session: &str, decision: &str| {
+        let open = served.approval(session);
+        let line = format!("POST /api/v1/sessions/{session}/approvals/{}", open["id"].as_str().unwrap());
+        served.does(200, &line, &json!({"decision": decision, "hash": open["hash"]}));
+        served.watch(session, 0).until(|row| row.kind() == "turn_ended");
+    };
+    // For the session alone, the next one is asked.
+    let session = served.begin("go");
+    decide(&served, &session, "session");
+    assert_eq!(stage.text(".envrc").as_deref(), Some("export A=1\n"));
+    stage.remove(".envrc");
+    let session = served.begin("go");
+    decide(&served, &session, "project");
+    let grants = served.get("grants")["grants"].as_array().unwrap().clone();
+    let of_project: Vec<&Value> = grants.iter().filter(|it| it["session"].is_null()).collect();
+    assert!(
+        of_project.len() == 1 && of_project[0]["effect"].as_str().unwrap().contains(".envrc"),
+        "{grants:?}"
+    );
+    served.kill();
+    let served = stage.serve();
+    stage.remove(".envrc");
+    let session = served.begin("go");
+    let rows = served.watch(&session, 0).until(|row| ["approval_opened", "turn_ended"].contains(&row.kind()));
+    assert_eq!(rows.last().unwrap().kind(), "turn_ended", "it was asked again");
+    assert_eq!(stage.text(".envrc").as_deref(), Some("export A=1\n"));
+    // Revoked, it is asked again.
+    let id = &of_project[0]["id"];
+    served.does(204, &format!("DELETE /api/v1/grants/{id}"), &Value::Null);
+    stage.remove(".envrc");
+    let session = served.begin("go");
+    served.approval(&session);
+    assert_eq!(stage.text(".envrc"), None);
 }

@@ -265,3 +265,63 @@ fn server_that_is_killed_in_the_middle_of_a_commit_leaves_no_half_commit() {
     assert_eq!(stage.staged(), (String::new(), "2\n".to_owned()));
     assert_eq!(stage.git(&["show", "--name-only", "--format=", "HEAD"]), "a.txt\nnew.txt\n");
 }
+
+#[test]
+fn hostile_names_of_files_are_committed_as_names() {
+    let names =
+        ["--amend", "$(touch pwned)", "a\nb", ":!x", "*", "`touch pwned`", "'; touch pwned; '", "\\", "-m"];
+    let stage = Stage::new(&calling(&[edits()]));
+    stage.repository();
+    let served = stage.serve();
+    let session = written(&served);
+    for name in names {
+        stage.put(name, "1\n");
+    }
+    stage.put("x", "not this one\n");
+    let line = format!("POST /api/v1/sessions/{session}/commit");
+    served.does(200, &line, &json!({"message": "--no-verify\n$(touch pwned)", "paths": names}));
+    let committed = stage.git(&["show", "--name-only", "--format=", "-z", "HEAD"]);
+    let mut committed: Vec<&str> = committed.split('\0').filter(|it| !it.is_empty()).collect();
+    let mut expected = names;
+    committed.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(committed, expected);
+    assert_eq!(stage.git(&["log", "-1", "--format=%B"]).trim(), "--no-verify\n$(touch pwned)");
+    assert_eq!(stage.text("pwned"), None);
+}
+
+#[test]
+fn commit_writes_through_no_symlink_that_leaves_the_workspace() {
+    let stage = Stage::new(&calling(&[edits()]));
+    stage.repository();
+    let served = stage.serve();
+    let session = written(&served);
+    let (outside, index) = (stage.path("outside"), stage.path("ws/.git/index"));
+    fs::rename(&index, &outside).unwrap();
+    std::os::unix::fs::symlink(&outside, &index).unwrap();
+    let before = fs::read(&outside).unwrap();
+    let line = format!("POST /api/v1/sessions/{session}/commit");
+    let reply = served.ask("own", &line, &json!({"message": "m", "paths": ["a.txt"]}));
+    assert!([200, 404, 409].contains(&reply.status), "{reply:?}");
+    assert_eq!(fs::read(&outside).unwrap(), before, "{reply:?}");
+    // A path through a symlink is not in the workspace.
+    std::os::unix::fs::symlink(stage.path("home"), stage.path("ws/link")).unwrap();
+    fs::write(stage.path("home/secret"), "1\n").unwrap();
+    let reply = served.ask("own", &line, &json!({"message": "m", "paths": ["link/secret"]}));
+    assert!([403, 404].contains(&reply.status), "{reply:?}");
+}
+
+#[test]
+fn read_only_session_commits_nothing() {
+    let stage = Stage::new(&calling(&[edits()]));
+    stage.repository();
+    let served = stage.serve();
+    let session = written(&served);
+    served.does(200, &format!("PATCH /api/v1/sessions/{session}"), &json!({"sandbox": "read-only"}));
+    let line = format!("POST /api/v1/sessions/{session}/commit");
+    let refused = served.ask("own", &line, &json!({"message": "m", "paths": ["a.txt"]}));
+    assert!(refused.status == 403 && refused.body.contains("read-only"), "{refused:?}");
+    let undo = served.ask("own", &format!("POST /api/v1/sessions/{session}/undo"), &json!({}));
+    assert!(undo.status == 403, "{undo:?}");
+    assert_eq!(stage.text("a.txt").as_deref(), Some("1\n"));
+}

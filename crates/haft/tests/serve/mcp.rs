@@ -39,6 +39,12 @@ impl<'a> Client<'a> {
         self
     }
 
+    /// Ends the session. Returns the status.
+    pub(super) fn end(&self) -> u16 {
+        let session = format!("Mcp-Session-Id: {}\r\n", self.session.as_ref().unwrap());
+        self.served.raw("DELETE /mcp", &format!("{}{session}", self.headers), b"").status
+    }
+
     #[track_caller]
     fn call(&self, tool: &str, arguments: Value) -> Value {
         let reply = self.post(&called(tool, arguments));
@@ -108,9 +114,7 @@ fn tools_are_listed_and_called_by_whoever_may_approve_and_by_nobody_else() {
             .collect();
         assert!(names.contains(&"read") && names.contains(&"edit"), "{names:?}");
         assert!(client.reads("a.txt").contains("hello"));
-        let gone = format!("Mcp-Session-Id: {}\r\n", client.session.as_ref().unwrap());
-        let reply = served.raw("DELETE /mcp", &format!("{}{gone}", client.headers), b"");
-        assert_eq!(reply.status, 204, "{reply:?}");
+        assert_eq!(client.end(), 204);
     }
     let reply = served.raw("POST /mcp", "Content-Type: application/json\r\n", b"{}");
     assert_eq!(
@@ -251,4 +255,60 @@ fn server_that_is_told_to_end_ends_calls_and_streams_of_mcp() {
     rest(calling);
     drop(client);
     assert!(served.wait().success());
+}
+
+#[test]
+fn views_are_offered_over_http_to_hosts_that_show_them_and_to_no_others() {
+    let stage = Stage::new(&[]);
+    stage.put("a.txt", "one\n");
+    let served = stage.serve_with(&["--approve", "auto"]);
+    let mime = "text/html;profile=mcp-app";
+    for shows in [true, false] {
+        let mut client = Client::new(&served, &token("approve"));
+        let mut hello = initialize();
+        if shows {
+            hello["params"]["capabilities"]["extensions"] =
+                json!({"io.modelcontextprotocol/ui": {"mimeTypes": [mime]}});
+        }
+        let reply = client.post(&hello);
+        client.session = reply.header("mcp-session-id");
+        assert_eq!(
+            client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).status,
+            202
+        );
+        let ask = |method: &str, params: Value| {
+            client.post(&json!({"jsonrpc": "2.0", "id": 3, "method": method, "params": params})).message()
+        };
+        let tools = ask("tools/list", json!({}))["result"]["tools"].as_array().unwrap().clone();
+        let edit = tools.iter().find(|it| it["name"] == "edit").unwrap();
+        let resources = ask("resources/list", json!({}))["result"]["resources"].as_array().unwrap().clone();
+        let views: Vec<&str> = resources
+            .iter()
+            .filter_map(|it| it["uri"].as_str())
+            .filter(|it| it.starts_with("ui://"))
+            .collect();
+        let read = ask("resources/read", json!({"uri": "ui://haft/diff"}));
+        client.reads("a.txt");
+        let called = client.call("edit", json!({"path": "a.txt", "edits": [{"old": "one", "new": "1"}]}));
+        assert_ne!(called["isError"], true, "{called}");
+        if !shows {
+            assert!(
+                edit["_meta"]["ui"].is_null() && views.is_empty() && called["_meta"]["haft/view"].is_null(),
+                "{called}"
+            );
+            assert!(read.get("error").is_some(), "{read}");
+            continue;
+        }
+        assert_eq!(edit["_meta"]["ui"]["resourceUri"], "ui://haft/diff");
+        assert_eq!(views, ["ui://haft/diff", "ui://haft/jobs", "ui://haft/part"], "{resources:?}");
+        let view = &read["result"]["contents"][0];
+        assert_eq!(view["mimeType"], mime);
+        assert!(view["text"].as_str().unwrap().contains("<!doctype html>"), "{view}");
+        let data = &called["_meta"]["haft/view"];
+        assert_eq!(data["changes"][0]["hunks"][0]["lines"], json!([["-", "one"], ["+", "1"]]));
+        // Its button calls the tool by which the change is put back.
+        let undone = client.call("undo", json!({"call": data["call"]}));
+        assert_ne!(undone["isError"], true, "{undone}");
+        assert_eq!(stage.text("a.txt").as_deref(), Some("one\n"));
+    }
 }

@@ -173,3 +173,102 @@ fn approval_goes_with_its_client() {
     assert!([404, 409].contains(&late), "{late}");
     assert_eq!(stage.text(".envrc"), None);
 }
+
+#[test]
+fn repeated_decision_with_its_idempotency_key_gets_the_first_answer() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    let client = Client::new(&served, &token("approve")).begin();
+    let calling = client.stream("POST /mcp", &writes(1));
+    let open = approval(&served);
+    let (line, body) = decision(&open, "once");
+    let send = |role: &str, key: &str, body: &Value| {
+        let headers = format!(
+            "Authorization: Bearer {}\r\nContent-Type: application/json\r\nIdempotency-Key: {key}\r\n",
+            token(role)
+        );
+        served.raw(&line, &headers, body.to_string().as_bytes())
+    };
+    // The answer to a refused decision is not kept.
+    let other = json!({"decision": "once", "hash": "0".repeat(64)});
+    assert_eq!(send("own", "k0", &other).status, 409);
+    let first = send("own", "k1", &body);
+    assert_eq!(first.status, 200, "{first:?}");
+    answer(calling);
+    let again = send("own", "k1", &body);
+    assert_eq!((again.status, &again.body), (200, &first.body));
+    let (_, no) = decision(&open, "no");
+    assert_eq!(send("own", "k1", &no).status, 400, "the key with another decision");
+    assert_eq!(send("own", "k2", &body).status, 409, "another key");
+    assert_eq!(send("approve", "k1", &body).status, 403, "the key of somebody else");
+    assert_eq!(client.end(), 204);
+    assert_eq!(send("own", "k1", &body).status, 200, "the MCP session has ended");
+    assert_eq!(stage.text(".envrc").as_deref(), Some("export A=1\n"));
+}
+
+#[test]
+fn decision_for_the_project_holds_for_later_sessions_of_every_kind() {
+    let stage = Stage::new(&[
+        json!({"calls": [{"tool": "write", "arguments": {"path": ".envrc", "content": "export A=9\n", "overwrite": true}}]}),
+        json!({"say": "Done."}),
+    ]);
+    let served = stage.serve();
+    let client = Client::new(&served, &token("approve")).begin();
+    let calling = client.stream("POST /mcp", &writes(1));
+    decide(&served, &approval(&served), "project");
+    answer(calling);
+    let grants = served.get("grants")["grants"].as_array().unwrap().clone();
+    assert!(grants.len() == 1 && grants[0]["session"].is_null(), "{grants:?}");
+    drop(served);
+    let served = stage.serve();
+    let client = Client::new(&served, &token("approve")).begin();
+    client.reads(".envrc");
+    let second = answer(client.stream("POST /mcp", &writes(2)));
+    assert_ne!(second["isError"], true, "{second}");
+    assert_eq!(stage.text(".envrc").as_deref(), Some("export A=2\n"), "no second question");
+}
+
+#[test]
+fn client_that_signs_in_with_its_token_approves_no_call_of_its_own() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    let client = Client::new(&served, &token("approve")).begin();
+    let calling = client.stream("POST /mcp", &writes(1));
+    let open = approval(&served);
+    let (line, body) = decision(&open, "once");
+    let cookie = served.sign_in_with(&json!({"token": token("approve")}));
+    let headers = format!("{cookie}X-Haft: 1\r\nContent-Type: application/json\r\n");
+    let own = served.raw(&line, &headers, body.to_string().as_bytes());
+    assert!(own.status == 403 && own.body.contains("own calls"), "{own:?}");
+    // An approval is not reached by the name of another session either.
+    let foreign = line.replace(open["session"].as_str().unwrap(), "s_other");
+    assert_eq!(served.ask("own", &foreign, &body).status, 404);
+    assert_eq!(stage.text(".envrc"), None);
+    decide(&served, &open, "no");
+    answer(calling);
+}
+
+#[test]
+fn approval_of_one_session_is_not_decided_by_another_one() {
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
+    let clients = [1, 2].map(|_| Client::new(&served, &token("approve")).begin());
+    let first = clients[0].stream("POST /mcp", &writes(1));
+    let open = approval(&served);
+    let second = clients[1].stream("POST /mcp", &writes(2));
+    let other = wait_for("the other approval", || {
+        let all = served.get("approvals")["approvals"].as_array().unwrap().clone();
+        all.into_iter().find(|it| it["session"] != open["session"])
+    });
+    let (line, body) = decision(&open, "once");
+    let session = open["session"].as_str().unwrap();
+    let crossed = line.replace(session, other["session"].as_str().unwrap());
+    assert_eq!(served.ask("own", &crossed, &body).status, 404, "the id of one, the session of the other");
+    let mixed = json!({"decision": "once", "hash": other["approval"]["hash"]});
+    assert_eq!(served.ask("own", &line, &mixed).status, 409, "the hash of the other call");
+    assert_eq!(stage.text(".envrc"), None);
+    for (open, calling) in [(&open, first), (&other, second)] {
+        decide(&served, open, "no");
+        answer(calling);
+    }
+}

@@ -1,5 +1,6 @@
 //! Approvals and questions, over all sessions.
 
+use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -14,7 +15,7 @@ use crate::{
 };
 
 /// A decision on one call.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decide {
     /// `once`, `session`, `project` or `no`.
@@ -58,7 +59,9 @@ pub(crate) async fn questions(call: Call) -> Done {
 }
 
 pub(crate) async fn decide(mut call: Call) -> Done {
-    let Decide { decision: verdict, hash, words } = call.json().await?;
+    let asked: Decide = call.json().await?;
+    let given = call.once(&asked)?;
+    let Decide { decision: verdict, hash, words } = asked;
     let decision = match verdict {
         Verdict::Once => Decision::Once,
         Verdict::Session => Decision::Session,
@@ -68,6 +71,8 @@ pub(crate) async fn decide(mut call: Call) -> Done {
     if words.is_some() && decision != Decision::No {
         return Err(Problem::bad("`words` go with the decision `no`"));
     }
+    let access = &call.server.access;
+    let origin = access.origin(&call.who.principal());
     let made = McpDecision {
         session: call.name(0),
         approval: call.name(1),
@@ -75,15 +80,28 @@ pub(crate) async fn decide(mut call: Call) -> Done {
         decision,
         words: words.clone(),
         by: &call.who.name,
-        principal: &call.who.principal(),
+        is_own: &|principal| access.origin(principal) == origin,
     };
-    let decided = Answer::ok(&json!({"decision": verdict, "by": call.who.name}));
-    if let Some(done) = call.server.protocols.decide(made) {
-        return done.map(|()| decided).map_err(|fault| Problem::of_decision(&fault));
+    let decided = json!({"decision": verdict, "by": call.who.name});
+    let mut is_of_client = true;
+    // A repeated decision gets the first answer, also once the call or its MCP session has ended.
+    let deciding = async {
+        match call.server.protocols.decide(made) {
+            Some(done) => done.map_err(|fault| Problem::of_decision(&fault)),
+            None => {
+                is_of_client = false;
+                Err(Problem::missing(format!("there is no MCP session `{}`", call.name(0))))
+            }
+        }
+        .map(|()| (StatusCode::OK, decided.clone()))
+    };
+    let done = call.server.once.make(given, |_| true, deciding).await;
+    if is_of_client {
+        return done;
     }
     let operation = Operation::Approve { id: call.name(1).to_owned(), hash, decision, words };
     act(&call, operation).await?;
-    Ok(decided)
+    Ok(Answer::ok(&decided))
 }
 
 pub(crate) async fn reply(mut call: Call) -> Done {

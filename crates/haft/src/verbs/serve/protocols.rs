@@ -132,10 +132,10 @@ impl Protocols for ServedProtocols {
     }
 
     fn decide(&self, made: McpDecision<'_>) -> Option<Result<(), Fault>> {
-        let McpDecision { session, approval, hash, decision, words, by, principal } = made;
+        let McpDecision { session, approval, hash, decision, words, by, is_own } = made;
         let all = self.workspaces.iter().filter_map(|it| it.approvals.as_ref()).flat_map(|it| it.sessions());
         let found = all.into_iter().find(|it| it.session() == session)?;
-        Some(found.decide(PersonDecision { approval, hash, decision, words, by, principal }))
+        Some(found.decide(PersonDecision { approval, hash, decision, words, by, is_own }))
     }
 
     fn acp(&self, client: AcpClient) -> Soon<'static, ()> {
