@@ -25,7 +25,7 @@ class Host:
         self.options, self.folder = options, Path(folder)
         HOSTS.append(self)
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = ["node", options.host, options.haft, str(self.folder), f"{options.work}/page.bundle.mjs", "yes" if announces else "no"]
+        command = ["node", options.host, options.haft, str(self.folder), f"{options.work}/page.bundle.mjs", "yes" if announces else "no", "http" if options.http else "stdio"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         where = json.loads(self.process.stdout.readline())
         self.views = where["views"]
@@ -178,6 +178,7 @@ def main():
     for name in ("haft", "work", "host", "axe", "room"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--pictures", metavar="FOLDER")
+    parser.add_argument("--http", action="store_true", help="connect to `/mcp` of `haft serve`, and not to `haft mcp`")
     parser.add_argument("parts", nargs="*")
     options = parser.parse_args()
     with sync_playwright() as tools:

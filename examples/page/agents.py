@@ -251,10 +251,10 @@ def switches_the_model_and_the_profile_for_every_browser(stage):
     first.wait_for_end()
     second = stage.page(server, storage_state=first.context.storage_state())
     second.page.goto(f"{server.base}/#/session/{session}")
-    switch = [it.page.locator(".switches button") for it in (first, second)]
+    switch = [it.page.locator(".switches button").first for it in (first, second)]
     for it in switch:
         it.wait_for()
-    assert first.page.locator(".switches").get_by_text("may change the workspace").is_visible()
+    assert first.page.locator(".switches").get_by_text("sandboxed").is_visible()
     switch[0].click()
     first.page.get_by_role("menuitem", name=re.compile("^quick")).click()
     for it in switch:
@@ -274,13 +274,68 @@ def switches_the_model_and_the_profile_for_every_browser(stage):
         it.check_clean()
 
 
+def switches_the_sandbox_for_every_browser(stage):
+    script = [{"say": "Hello."}, {"calls": [call("write", path="a.txt", content="1\n")]}, {"say": "Tried."}, {"calls": [call("write", path="a.txt", content="1\n")]}, {"say": "Written."}]
+    server = stage.server("sandbox", script, sandbox="workspace")
+    first = stage.page(server)
+    first.sign_in()
+    session = first.new_session("Hello.")
+    first.wait_for_end()
+    second = stage.page(server, storage_state=first.context.storage_state())
+    second.page.goto(f"{server.base}/#/session/{session}")
+    third = stage.page(server)
+    third.page.goto(first.api("POST", "codes", {"role": "approve", "name": "phone"})["body"]["address"])
+    third.page.get_by_role("navigation", name="Sessions").wait_for()
+    third.go(f"session/{session}")
+    switch = [it.page.locator(".switches button").nth(1) for it in (first, second, third)]
+    shown = lambda words: [wait_until(f"it is {words}", lambda it=it: it.inner_text() == words) for it in switch]
+    shown("sandboxed")
+    assert switch[2].is_disabled() and "own" in switch[2].get_attribute("title")
+    switch[0].click()
+    items = first.page.get_by_role("menuitem")
+    assert items.all_inner_texts() == ["reads only", "sandboxed\nnow"], items.all_inner_texts()
+    first.axe(axe(stage), "the menu of sandboxes")
+    items.first.click()
+    # Narrower needs no second word, and every browser shows who did it.
+    shown("reads only")
+    for it in (first, second, third):
+        it.page.locator(".entry.note", has_text="switched the sandbox: reads only").wait_for()
+    first.say("Write.")
+    first.wait_for_end(2)
+    assert not (server.folder / "a.txt").exists()
+    for sure in (False, True):
+        switch[1].click()
+        second.page.get_by_role("menuitem", name="sandboxed").click()
+        dialog = second.page.get_by_role("dialog")
+        assert "will change files of the workspace" in dialog.inner_text(), dialog.inner_text()
+        second.axe(axe(stage), "the dialog of a wider sandbox")
+        dialog.get_by_role("button", name="Widen it" if sure else "Keep it").click()
+        shown("sandboxed" if sure else "reads only")
+    first.say("Again.")
+    first.wait_for_end(3)
+    assert (server.folder / "a.txt").exists()
+    # A new session begins in the one that is chosen.
+    first.go("new")
+    first.page.get_by_label("Sandbox").select_option("reads only")
+    first.say("Hello.")
+    first.page.wait_for_url("**/#/session/*")
+    wait_until("the new session only reads", lambda: first.page.locator(".switches button").nth(1).inner_text() == "reads only")
+    third.go("new")
+    third.page.get_by_role("heading", name="New session").wait_for()
+    assert third.page.get_by_label("Sandbox").is_hidden()
+    first.page.reload()
+    wait_until("after a reload, too", lambda: first.page.locator(".switches button").nth(1).inner_text() == "reads only")
+    for it in (first, second, third):
+        it.check_clean()
+
+
 class McpClient:
     """A client of `/mcp` without elicitation."""
 
-    def __init__(self, server, token):
+    def __init__(self, server, token, name="robot"):
         self.address, self.session = f"{server.base}/mcp", None
         self.headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-        self.post({"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "robot", "version": "1"}}})
+        self.post({"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": name, "version": "1"}}})
         self.post({"method": "notifications/initialized"})
 
     def post(self, message):
@@ -322,5 +377,6 @@ def approves_a_call_of_an_mcp_client(stage):
 PARTS = [
     shows_sub_agents_inside_each_other_and_opens_them, shows_a_group_as_a_graph_with_inboxes_pause_and_stop, shows_triggers_with_their_next_fire_and_their_history,
     shows_the_list_of_tasks_as_a_plan, shows_how_full_the_context_is_with_tokens_and_cost, switches_the_model_and_the_profile_for_every_browser,
+    switches_the_sandbox_for_every_browser,
     approves_a_call_of_an_mcp_client,
 ]

@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -119,6 +120,27 @@ def two_browsers_approve_at_once_and_one_wins(stage):
         wait_until("the card goes", lambda card=card: card.count() == 0)
     first.check_clean()
     second.check_clean()
+
+
+def a_permission_for_the_workspace_holds_for_the_next_session(stage):
+    ask = {"say": "I change the hook.", "calls": [{"tool": "write", "arguments": {"path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n", "overwrite": True}}]}
+    server = stage.server("project", [ask, {"say": "Done."}], sandbox="workspace")
+    hook = server.folder / ".git/hooks/pre-commit"
+    hook.parent.mkdir(parents=True)
+    it = stage.page(server)
+    it.sign_in()
+    it.new_session("Make a hook.")
+    card = it.page.locator(".asks .approval")
+    card.get_by_text("What a longer permission allows").click()
+    card.get_by_role("button", name="For this workspace").click()
+    it.wait_for_end()
+    hook.unlink()
+    it.new_session("Make it again.")
+    it.wait_for_end()
+    assert hook.exists() and it.page.locator(".approval").count() == 0, "it was asked again"
+    grants = it.api("GET", "grants")["body"]["grants"]
+    assert len(grants) == 1 and not grants[0].get("session") and "pre-commit" in grants[0]["effect"], grants
+    it.check_clean()
 
 
 def answers_a_question_by_its_form(stage):
@@ -382,6 +404,65 @@ def runs_no_text_of_a_model_a_tool_or_a_name(stage):
         assert answer["status"] == 200, answer
     it.page.wait_for_timeout(300)
     assert_nothing_ran(it)
+    it.check_clean()
+
+
+def runs_no_text_of_agents_triggers_or_mcp_clients(stage):
+    table = payloads()
+    rounds = [table[at : at + 42] for at in range(0, len(table), 42)]
+    armed = [agents.call("add_timer", interval=3600, prompt="\n".join(table), name="all"), *(agents.call("add_timer", interval=3600, prompt=it, name=it) for it in table[:12])]
+    server = stage.server("xss-agents", [{"calls": armed}, {"say": "Armed."}], {".git/hooks/other": ""}, sandbox="workspace")
+    it = stage.page(server)
+    it.sign_in()
+    it.new_session("Arm timers.")
+    while not it.page.locator(".entry.end").count():
+        button = it.page.locator(".asks .approval").get_by_role("button", name="Allow once")
+        if button.count():
+            button.first.evaluate("(it) => it.click()")
+        it.page.wait_for_timeout(50)
+    it.go("triggers")
+    card = it.page.locator("section.card").filter(has_text=table[0])
+    card.first.wait_for()
+    assert "\n".join(table)[-40:] in it.page.locator("section.card", has=it.page.get_by_role("heading", name="all", exact=True)).text_content()
+    it.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    it.page.wait_for_timeout(300)
+    assert_nothing_ran(it)
+    # Messages among agents: in the list of the newest, and in the inbox of one that is paused.
+    send = lambda texts: [agents.call("group_send", to=to, message=one) for one in texts for to in ("worker", "critic")]
+    root = agents.lines({"say": "ready"}, *[line for texts in rounds for line in ({"calls": send(texts)}, {"say": "sent"})])
+    group = agents.Group(stage, server, root)
+    it.go("groups")
+    card = it.page.locator(".group")
+    card.wait_for()
+    member = lambda name: card.locator(".rows > li", has=it.page.get_by_role("link", name=name, exact=True))
+    for name in ("worker", "critic"):
+        member(name).get_by_role("button", name="Pause").click()
+        wait_until("it is paused", lambda name=name: "paused" in member(name).inner_text())
+    name = card.locator("h2").inner_text()
+    for at, texts in enumerate(rounds):
+        group.send(name, "root", table[at])
+        # The newest is shown by its first words.
+        wait_until("they are shown", lambda texts=texts: card.locator(".messages").first.text_content().find(texts[-1].split("\n")[0].strip()[:12]) >= 0, 60)
+        it.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        it.page.wait_for_timeout(200)
+        assert_nothing_ran(it)
+    assert card.locator(".inbox li").count() == 40, card.locator(".inbox li").count()
+    # A client of MCP, by its name, its call and what it says.
+    token = it.api("POST", "tokens", {"name": "robot", "role": "approve"})["body"]["token"]
+    it.go("approvals")
+    for at in range(0, len(table), 31):
+        client = agents.McpClient(server, token, table[at])
+        arguments = {"path": f".git/hooks/{file_name(table[at])}", "content": "\n".join(table)}
+        thread = threading.Thread(target=client.post, args=({"id": 2, "method": "tools/call", "params": {"name": "write", "arguments": arguments}},), daemon=True)
+        thread.start()
+        card = it.page.locator(".waiting-list .approval")
+        card.wait_for()
+        it.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        it.page.wait_for_timeout(100)
+        assert_nothing_ran(it)
+        card.get_by_role("button", name="Refuse").click()
+        thread.join(30)
+        wait_until("the card goes", lambda card=card: card.count() == 0)
     it.check_clean()
 
 
@@ -678,11 +759,13 @@ def finds_everything_by_the_keyboard(stage):
 PARTS = [
     ends_the_sign_in_of_another_browser, commits_chosen_files_of_the_difference_to_head, shows_files_by_their_kind, has_jobs_and_a_terminal_in_the_panel,
     branches_rewinds_renames_shares_and_exports, finds_everything_by_the_keyboard,
+    a_permission_for_the_workspace_holds_for_the_next_session,
     signs_in_by_a_code_that_is_good_once, streams_an_answer_and_shows_its_calls, undoes_a_change_from_its_diff_and_redoes_it,
     two_browsers_approve_at_once_and_one_wins, answers_a_question_by_its_form, uploads_by_button_drop_and_paste,
     shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream, shows_the_transcript_byte_for_byte_through_cut_connections,
     shows_the_transcript_after_the_server_was_killed_at_each_kind_of_row, shows_a_command_as_interrupted_that_ended_with_the_server, keeps_little_of_a_long_session_in_the_page,
     fits_320_pixels_and_has_no_violations_of_axe, runs_no_text_of_a_model_a_tool_or_a_name,
+    runs_no_text_of_agents_triggers_or_mcp_clients,
 ]
 
 
