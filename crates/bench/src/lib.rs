@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod client;
 pub mod engine_faults;
+pub mod engine_works;
 pub mod engines;
 pub mod group_kills;
 pub mod growth;

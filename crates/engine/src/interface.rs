@@ -45,7 +45,8 @@ pub trait Engine: Send + Sync {
     async fn offer(&self, work: Work) -> Result<Status>;
 
     /// Waits for work that fits the worker, and takes its lease. Returns `None` once [`control`](Self::control)
-    /// requested this worker to drain or stop. Dropping the future loses nothing.
+    /// requested this worker to drain or stop. Dropping the future loses nothing, but work that it was about to take may then wait
+    /// for the length of a lease.
     async fn claim(&self, worker: &Worker) -> Result<Option<(Work, Lease)>>;
 
     /// Records that the work begins: from here on it "may have happened".

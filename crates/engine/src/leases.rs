@@ -57,7 +57,7 @@ impl<S: Storage> Leases<S> {
     /// Takes one piece of work, or `None` if it is not to be had.
     #[cfg(test)]
     pub(crate) async fn take_now(&self, key: &Key, worker: &Worker) -> Result<Option<(Work, Lease)>> {
-        self.0.take(&key.text(), worker).await
+        self.0.take(&key.text(), worker, &random()?).await
     }
 
     /// Takes work over as if its holder had been observed to be lost.
@@ -109,65 +109,90 @@ impl<S: Storage> Shared<S> {
 
     /// Changes the record through a lease. The change applies to the very revision on which the fence was checked; another's
     /// change in between, such as a request to cancel, leads to another look.
-    async fn change(&self, lease: &Lease, change: impl Fn(&Record) -> Record) -> Result<u64> {
+    async fn change(&self, lease: &Lease, change: impl Fn(&Record) -> Record) -> Result<(Record, u64)> {
+        let id = lease.key.text();
+        // The storage compares the revision, so the record as this holder wrote it last needs no look.
+        if lease.record.held_by(&lease.claim).is_ok() {
+            let next = change(&lease.record);
+            if let Some(revision) = self.storage.replace(&id, &next, lease.revision).await? {
+                return Ok((next, revision));
+            }
+        }
         loop {
             let (record, revision) = self.fenced_record(lease).await?;
             let next = change(&record);
-            if let Some(revision) = self.storage.replace(&lease.key.text(), &next, revision).await? {
-                return Ok(revision);
+            if let Some(revision) = self.storage.replace(&id, &next, revision).await? {
+                return Ok((next, revision));
             }
         }
     }
 
-    async fn finish(&self, lease: &Lease, outcome: &Outcome) -> Result<u64> {
+    async fn finish(&self, lease: &Lease, outcome: &Outcome) -> Result<(Record, u64)> {
         let id = lease.key.text();
+        let end = |record: &Record| record.ended(outcome.clone(), Some(&lease.claim));
+        if lease.record.held_by(&lease.claim).is_ok() {
+            let next = end(&lease.record);
+            if let Some(revision) = self.storage.replace(&id, &next, lease.revision).await? {
+                return Ok((next, revision));
+            }
+        }
         loop {
             if let Some((record, revision)) = self.storage.load(&id).await?
                 && record.ended_by(&lease.claim)
             {
-                return Ok(revision);
+                return Ok((record, revision));
             }
             let (record, revision) = self.fenced_record(lease).await?;
-            let next = record.ended(outcome.clone(), Some(&lease.claim));
+            let next = end(&record);
             if let Some(revision) = self.storage.replace(&id, &next, revision).await? {
-                return Ok(revision);
+                return Ok((next, revision));
             }
         }
     }
 
-    async fn append(&self, lease: &Lease, event: &Event) -> Result<u64> {
+    async fn append(&self, lease: &Lease, event: &Event) -> Result<(Record, u64)> {
         let id = lease.key.text();
-        let mut revision = lease.revision;
+        let (mut record, mut revision) = (lease.record.clone(), lease.revision);
         if lease.ended {
             return Err(Error::Lost { key: id, why: "it has ended".to_owned() });
         }
         loop {
             if self.storage.append(&id, event, revision).await? {
-                return Ok(revision);
+                return Ok((record, revision));
             }
-            revision = self.fenced_record(lease).await?.1;
+            (record, revision) = self.fenced_record(lease).await?;
         }
     }
 
-    async fn take(&self, id: &str, worker: &Worker) -> Result<Option<(Work, Lease)>> {
-        let Some((record, revision)) = self.storage.load(id).await? else { return Ok(None) };
+    /// Takes one piece of work by this claim, or returns `None` if it is not to be had. Repeating it is safe.
+    async fn take(&self, id: &str, worker: &Worker, claim: &str) -> Result<Option<(Work, Lease)>> {
+        let (found, work) = tokio::join!(self.storage.load(id), self.storage.work(id));
+        let Some((record, revision)) = found? else { return Ok(None) };
         if !record.route.fits(worker) {
             return Ok(None);
         }
-        let claim = random()?;
-        let Some(next) = record.claimed(&worker.id, &claim, self.lease) else { return Ok(None) };
-        let Some(revision) = self.storage.replace(id, &next, revision).await? else { return Ok(None) };
-        let Some(mut work) = self.storage.work(id).await? else {
-            return Err(Error::Damaged(format!("the task of {id} is not stored")));
+        // The sender stores both at once: the task may come a moment later, or never if the sender dies.
+        let Some(mut work) = work? else { return Ok(None) };
+        let (next, revision) = match record.claimed(&worker.id, claim, self.lease) {
+            Some(next) => match self.storage.replace(id, &next, revision).await? {
+                Some(revision) => (next, revision),
+                None => return Ok(None),
+            },
+            // The answer to an earlier attempt was lost.
+            None if record.held_by(claim).is_ok() => (record, revision),
+            None => return Ok(None),
         };
         work.task = unpack(&*self.storage, work.task).await?;
+        // What nobody lost was never taken before, and has no events.
+        let last_event = if next.retries == 0 { 0 } else { self.storage.last_event(id).await? };
         let lease = Lease {
-            key: record.key,
+            key: next.key.clone(),
             worker: worker.id.clone(),
             revision,
-            retries: record.retries,
-            claim,
-            next_event: self.storage.last_event(id).await? + 1,
+            retries: next.retries,
+            claim: claim.to_owned(),
+            record: next,
+            next_event: last_event + 1,
             ended: false,
         };
         Ok(Some((work, lease)))
@@ -277,19 +302,20 @@ impl<S: Storage> Engine for Leases<S> {
                 }
                 id = self.0.storage.next(worker) => id?,
             };
-            if let Some(taken) = self.0.take(&id, worker).await? {
+            let claim = random()?;
+            if let Some(taken) = self.0.patiently(|| self.0.take(&id, worker, &claim)).await? {
                 return Ok(Some(taken));
             }
         }
     }
 
     async fn begin(&self, lease: &mut Lease) -> Result<()> {
-        lease.revision = self.0.patiently(|| self.0.change(lease, Record::begun)).await?;
+        (lease.record, lease.revision) = self.0.patiently(|| self.0.change(lease, Record::begun)).await?;
         Ok(())
     }
 
     async fn renew(&self, lease: &mut Lease) -> Result<()> {
-        lease.revision = self.0.change(lease, Record::clone).await?;
+        (lease.record, lease.revision) = self.0.change(lease, Record::clone).await?;
         Ok(())
     }
 
@@ -298,7 +324,7 @@ impl<S: Storage> Engine for Leases<S> {
             let whole = result.take();
             *result = self.0.patiently(|| pack(&*self.0.storage, whole.clone())).await?;
         }
-        lease.revision = self.0.patiently(|| self.0.finish(lease, &outcome)).await?;
+        (lease.record, lease.revision) = self.0.patiently(|| self.0.finish(lease, &outcome)).await?;
         lease.ended = true;
         Ok(())
     }
@@ -306,7 +332,7 @@ impl<S: Storage> Engine for Leases<S> {
     async fn append(&self, lease: &mut Lease, value: Value) -> Result<u64> {
         let value = self.0.patiently(|| pack(&*self.0.storage, value.clone())).await?;
         let event = Event { number: lease.next_event, value };
-        lease.revision = self.0.patiently(|| self.0.append(lease, &event)).await?;
+        (lease.record, lease.revision) = self.0.patiently(|| self.0.append(lease, &event)).await?;
         lease.next_event += 1;
         Ok(event.number)
     }

@@ -42,6 +42,8 @@ use crate::{
 };
 use blobs::Blobs;
 use mirror::Mirror;
+use presence::Requests;
+use queue::Queue;
 
 /// The oldest nats-server that works: it has a time to live per message, and checks a revision of another subject.
 const OLDEST: (i64, i64, i64) = (2, 12, 0);
@@ -61,8 +63,9 @@ pub(crate) struct Nats {
     context: Context,
     /// The stream of the bucket.
     bucket: Stream,
-    queue: Stream,
+    queue: Queue,
     presence: Stream,
+    requests: Requests,
     blobs: Blobs,
     mirror: OnceCell<Arc<Mirror>>,
     /// The queues whose demands this process has stored.
@@ -162,8 +165,9 @@ impl Nats {
         };
         Ok(Self {
             bucket: bucket.stream,
-            queue: context.get_or_create_stream(queue).await.map_err(|it| no_stream(url, &it))?,
+            queue: Queue::new(context.get_or_create_stream(queue).await.map_err(|it| no_stream(url, &it))?),
             presence: context.get_or_create_stream(presence).await.map_err(|it| no_stream(url, &it))?,
+            requests: Requests::default(),
             blobs: Blobs::open(&context, replicas).await.map_err(|it| no_stream(url, &it))?,
             client,
             context,
@@ -289,9 +293,12 @@ impl Storage for Nats {
             self.set(&format!("r.{route}"), encoded(&record.route)?, 0).await?;
             self.routes.lock().insert(route);
         }
-        // The first task counts, as the first record does.
-        self.set(&format!("t.{id}"), encoded(work)?, 0).await?;
-        self.set(&format!("w.{id}"), encoded(record)?, 0).await
+        // The first task counts, as the first record does. Both are sent before the first answer.
+        let (task, first) = (format!("t.{id}"), format!("w.{id}"));
+        let (task, record) =
+            tokio::join!(self.set(&task, encoded(work)?, 0), self.set(&first, encoded(record)?, 0));
+        task?;
+        record
     }
 
     async fn load(&self, id: &str) -> Result<Option<(Record, u64)>> {
@@ -334,7 +341,7 @@ impl Storage for Nats {
     }
 
     async fn next(&self, worker: &Worker) -> Result<String> {
-        queue::next(&self.queue, self.mirror().await?, worker, self.lease).await
+        self.queue.next(self.mirror().await?, worker, self.lease).await
     }
 
     async fn changes(&self) -> Result<watch::Receiver<u64>> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{BlobId, Key};
+use crate::{BlobId, Key, record::Record};
 
 /// The size of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -114,6 +114,8 @@ pub struct Lease {
     pub revision: u64,
     /// How often the engine had offered the work before, after other workers lost it.
     pub retries: u32,
+    /// The record at that revision: a change on it needs no look before.
+    pub(crate) record: Record,
     /// Unique to this claim: it distinguishes two claims of one worker.
     pub(crate) claim: String,
     /// The number of the next event.

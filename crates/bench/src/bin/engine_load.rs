@@ -4,7 +4,6 @@
 //! the bare server: publish to a work queue, fetch, acknowledge. The server is a nats-server on PATH, or one that `uv` installs.
 
 use std::{
-    collections::BTreeSet,
     fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -14,8 +13,11 @@ use std::{
 };
 
 use async_nats::jetstream::{self, consumer::pull, stream};
-use bench::engine_faults::Trouble;
-use engine::{Engine, Grain, Key, Options, Outcome, PROTOCOL, State, Update, Work, Worker, nats::server};
+use bench::{
+    engine_faults::Trouble,
+    engine_works::{key, work, worker},
+};
+use engine::{Engine, Key, Options, Outcome, State, Update, nats::server};
 use futures_util::{StreamExt as _, stream as streams};
 use tokio::time::sleep;
 
@@ -58,7 +60,7 @@ fn main() -> Result<(), Trouble> {
         && *role == "worker"
     {
         let address = Address { url: (*url).to_owned(), state: state.into(), nkey: nkey.into() };
-        return runtime.block_on(work(&address));
+        return runtime.block_on(work_until_killed(&address));
     }
     let mut engines = vec!["sqlite", "nats"];
     let mut size = Size { calls: 1_000, sessions: 1_000, works: 2_000 };
@@ -154,7 +156,7 @@ async fn parts(
     let mut watches = Vec::new();
     for step in 0..size.sessions {
         let key = key("waits", step);
-        engine.offer(work_of(key.clone(), 0)).await?;
+        engine.offer(work(key.clone(), 0.into(), false)).await?;
         let mut watch = engine.watch(&key, 0).await?;
         let _ = watch.next().await;
         watches.push(watch);
@@ -196,28 +198,9 @@ async fn bare(address: &Address, count: u64) -> Result<Vec<Duration>, Trouble> {
     Ok(times)
 }
 
-fn key(session: &str, step: u64) -> Key {
-    Key { session: session.to_owned(), step, call: 0, attempt: 0 }
-}
-
-fn work_of(key: Key, ms: u64) -> Work {
-    Work {
-        key,
-        grain: Grain::Call,
-        labels: BTreeSet::new(),
-        needs: Vec::new(),
-        protocol: PROTOCOL,
-        haft: "bench".to_owned(),
-        task: ms.into(),
-        snapshot: None,
-        limits: serde_json::Value::Null,
-        idempotent: false,
-    }
-}
-
 /// Offers one piece of work, and waits for its answer.
 async fn answer(engine: &dyn Engine, key: Key, ms: u64) -> Result<(), Trouble> {
-    engine.offer(work_of(key.clone(), ms)).await?;
+    engine.offer(work(key.clone(), ms.into(), false)).await?;
     let mut watch = engine.watch(&key, 0).await?;
     while let Some(update) = watch.next().await {
         match update? {
@@ -263,22 +246,12 @@ fn end(workers: &mut Vec<Child>) {
 }
 
 /// A worker process: it takes work until it is killed.
-async fn work(address: &Address) -> Result<(), Trouble> {
+async fn work_until_killed(address: &Address) -> Result<(), Trouble> {
     let engine = address.open().await?;
     let mut slots = tokio::task::JoinSet::new();
     for slot in 0..SLOTS {
         let engine = Arc::clone(&engine);
-        let this = Worker {
-            id: format!("w{}-{slot}", std::process::id()),
-            host: "here".to_owned(),
-            labels: BTreeSet::new(),
-            slots: 1,
-            busy: 0,
-            version: "bench".to_owned(),
-            protocol: PROTOCOL,
-            draining: false,
-            has: Vec::new(),
-        };
+        let this = worker(format!("w{}-{slot}", std::process::id()), 1);
         slots.spawn(async move {
             while let Ok(Some((work, mut lease))) = engine.claim(&this).await {
                 if engine.begin(&mut lease).await.is_ok() {

@@ -5,6 +5,7 @@
 //! accepted, each sender a line for each answer. Afterwards the files are compared.
 
 mod check;
+mod networks;
 mod run;
 mod sender;
 mod servers;

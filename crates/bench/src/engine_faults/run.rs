@@ -12,7 +12,12 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
 
-use super::{Counts, Files, Trouble, check::check, servers::Servers, surroundings::Surroundings};
+use super::{
+    Counts, Files, Trouble,
+    check::check,
+    servers::{NODES, Servers},
+    surroundings::Surroundings,
+};
 
 const WORKERS: usize = 4;
 const SENDERS: usize = 2;
@@ -56,6 +61,7 @@ enum Fault {
     KillServer,
     StopServer,
     Partition,
+    PartitionServer,
     Clock,
     FullDisk,
     SlowFsync,
@@ -71,6 +77,7 @@ impl Fault {
             Self::KillServer => "kill -9 of a server",
             Self::StopServer => "stop of a server",
             Self::Partition => "partition of a worker",
+            Self::PartitionServer => "partition of a server",
             Self::Clock => "wall clock of a process moved",
             Self::FullDisk => "full disk below the engine",
             Self::SlowFsync => "slow fsync",
@@ -95,7 +102,8 @@ enum What {
     Process(usize),
     Server(usize),
     Link(usize),
-    Disk,
+    LinkOfServer(usize),
+    Disk(usize),
     /// strace.
     Tracer(Child),
 }
@@ -117,9 +125,13 @@ struct Run<'a> {
 /// When a process cannot be started, or the files cannot be read.
 pub fn run(folder: &Path, place: Place, load: Load) -> Result<Counts, Trouble> {
     let runtime = Runtime::new()?;
-    let networks = if place == Place::Nats { WORKERS } else { 0 };
-    let surroundings = Surroundings::new(folder, networks)?;
-    let servers = Servers::start(folder, place, &runtime)?;
+    let (workers, nodes) = match place {
+        Place::Sqlite => (0, 0),
+        Place::Nats => (WORKERS, 0),
+        Place::Cluster => (WORKERS, NODES),
+    };
+    let surroundings = Surroundings::new(folder, workers, nodes)?;
+    let servers = Servers::start(folder, place, &surroundings, &runtime)?;
     if let Some(port) = servers.port() {
         surroundings.forward(port)?;
     }
@@ -147,7 +159,7 @@ pub fn run(folder: &Path, place: Place, load: Load) -> Result<Counts, Trouble> {
     }
     let answered = run.drain();
     run.end();
-    let missing = run.surroundings.missing(place == Place::Nats);
+    let missing = run.surroundings.missing(place != Place::Sqlite);
     answered?;
     let faults = faults.into_iter().map(|(kind, count)| (kind.name(), count)).collect();
     check(&Files::of(folder), faults).map(|it| Counts { missing, ..it })
@@ -162,20 +174,22 @@ impl Run<'_> {
         self.random % most
     }
 
-    /// Returns the kinds of faults of this run, each as often as it is chosen of all.
+    /// Returns the kinds of faults of this run, each as often as it is chosen of all. Those of servers are chosen more often than
+    /// they happen: only one server fails at a time.
     fn kinds(&self) -> Vec<Fault> {
         let (here, servers) = (&self.surroundings, self.servers.count() > 0);
         let all = [
-            (Fault::KillWorker, 6, true),
+            (Fault::KillWorker, 4, true),
             (Fault::KillSender, 3, true),
-            (Fault::StopWorker, 3, true),
+            (Fault::StopWorker, 4, true),
             (Fault::StopSender, 2, true),
-            (Fault::KillServer, 2, servers),
-            (Fault::StopServer, 2, servers),
-            (Fault::Partition, 2, here.has_networks()),
+            (Fault::KillServer, 4, servers),
+            (Fault::StopServer, 4, servers),
+            (Fault::Partition, 4, here.has_networks()),
+            (Fault::PartitionServer, 4, here.has_networks() && self.place == Place::Cluster),
             (Fault::Clock, 2, here.has_clocks()),
-            (Fault::FullDisk, 1, here.has_disk() && self.place != Place::Cluster),
-            (Fault::SlowFsync, 2, here.has_strace()),
+            (Fault::FullDisk, 3, here.has_disk()),
+            (Fault::SlowFsync, 3, here.has_strace()),
         ];
         let possible = all.into_iter().filter(|it| it.2);
         possible.flat_map(|(kind, weight, _)| std::iter::repeat_n(kind, weight)).collect()
@@ -219,15 +233,22 @@ impl Run<'_> {
                 if self.lasting.iter().any(|it| matches!(it.what, What::Link(at) if at == worker)) {
                     return Ok(false);
                 }
-                self.surroundings.link(worker, false);
+                self.surroundings.link_of_worker(worker, false);
                 self.lasts(What::Link(worker));
+            }
+            Fault::PartitionServer => {
+                if self.server_fails() {
+                    return Ok(false);
+                }
+                self.surroundings.link_of_node(server, false);
+                self.lasts(What::LinkOfServer(server));
             }
             Fault::FullDisk => {
                 if self.server_fails() {
                     return Ok(false);
                 }
-                self.surroundings.fill(true)?;
-                self.lasts(What::Disk);
+                self.surroundings.fill(server, true)?;
+                self.lasts(What::Disk(server));
             }
             Fault::SlowFsync => {
                 if self.server_fails() || self.lasting.iter().any(|it| matches!(it.what, What::Tracer(_))) {
@@ -247,7 +268,7 @@ impl Run<'_> {
     /// Returns whether a server fails already: a cluster of three bears one, and a fault of one server hides another.
     fn server_fails(&self) -> bool {
         self.lasting.iter().any(|it| match it.what {
-            What::Server(_) | What::Disk => true,
+            What::Server(_) | What::LinkOfServer(_) | What::Disk(_) => true,
             What::Tracer(_) => self.servers.count() > 0,
             What::Process(_) | What::Link(_) => false,
         })
@@ -295,13 +316,12 @@ impl Run<'_> {
                     kill_process(Pid::from_child(&process.child), Signal::CONT)?;
                 }
                 What::Server(at) => self.servers.signal(at, Signal::CONT)?,
-                What::Link(at) => self.surroundings.link(at, true),
-                What::Disk => {
-                    self.surroundings.fill(false)?;
+                What::Link(at) => self.surroundings.link_of_worker(at, true),
+                What::LinkOfServer(at) => self.surroundings.link_of_node(at, true),
+                What::Disk(at) => {
+                    self.surroundings.fill(at, false)?;
                     // A nats-server gives up JetStream on a full disk, and its operator starts it again.
-                    if self.servers.count() == 1 {
-                        self.servers.restart(0, self.folder, self.runtime)?;
-                    }
+                    self.servers.restart(at, self.folder, self.runtime)?;
                 }
                 What::Tracer(mut tracer) => {
                     // It detaches; a kill would leave what it traces stopped.

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
 
-use engine::{Engine, Grain, Key, Outcome, PROTOCOL, State, Update, Work};
+use engine::{Engine, Key, Outcome, State, Update};
 use futures_util::StreamExt as _;
 use tokio::{task::JoinSet, time::sleep};
 
 use super::{Files, Trouble, append, is_idempotent, lines, opened};
+use crate::engine_works;
 
 /// How many pieces of work wait for an answer at once.
 const OPEN: usize = 8;
@@ -18,7 +19,7 @@ const OPEN: usize = 8;
 pub async fn run_sender(folder: &Path, url: &str, nkey: &str, name: &str) -> Result<(), Trouble> {
     let files = Files::of(folder);
     let engine = opened(url, folder, nkey).await;
-    let key = |step| Key { session: name.to_owned(), step, call: 0, attempt: 0 };
+    let key = |step| engine_works::key(name, step);
     let mine = |it: &(String, String)| it.0.starts_with(&format!("{name}-"));
     let answered: BTreeSet<String> =
         lines(&files.answers())?.into_iter().filter(mine).map(|it| it.0).collect();
@@ -62,18 +63,7 @@ async fn one(engine: Arc<dyn Engine>, files: Files, key: Key) -> std::io::Result
 }
 
 async fn answer(engine: &dyn Engine, key: &Key) -> Option<Outcome> {
-    let work = Work {
-        key: key.clone(),
-        grain: Grain::Call,
-        labels: BTreeSet::new(),
-        needs: Vec::new(),
-        protocol: PROTOCOL,
-        haft: "bench".to_owned(),
-        task: serde_json::Value::Null,
-        snapshot: None,
-        limits: serde_json::Value::Null,
-        idempotent: is_idempotent(key.step),
-    };
+    let work = engine_works::work(key.clone(), serde_json::Value::Null, is_idempotent(key.step));
     engine.offer(work).await.ok()?;
     let mut watch = engine.watch(key, 0).await.ok()?;
     while let Some(update) = watch.next().await {

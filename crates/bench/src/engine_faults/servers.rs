@@ -13,10 +13,16 @@ use engine::nats::server::{self, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::runtime::Runtime;
 
-use super::{Place, Trouble};
+use super::{Place, Trouble, surroundings::Surroundings};
 
 /// How long a server may take to answer after its start.
 const START: Duration = Duration::from_secs(30);
+
+/// The nodes of a cluster.
+pub(super) const NODES: usize = 3;
+
+/// The ports of a node with a namespace of its own.
+const OWN_PORTS: (u16, u16) = (4222, 6222);
 
 /// The servers of a run.
 pub(super) enum Servers {
@@ -28,16 +34,29 @@ pub(super) enum Servers {
 pub(super) struct Cluster {
     program: PathBuf,
     folder: PathBuf,
-    ports: [u16; 3],
-    nodes: [Child; 3],
+    places: [NodePlace; NODES],
+    nodes: Vec<Child>,
+}
+
+/// The place of a node: its namespace, its address, and its ports for clients and for the other nodes.
+struct NodePlace {
+    namespace: Option<String>,
+    address: Ipv4Addr,
+    client: u16,
+    route: u16,
 }
 
 impl Servers {
-    pub(super) fn start(folder: &Path, place: Place, runtime: &Runtime) -> Result<Self, Trouble> {
+    pub(super) fn start(
+        folder: &Path,
+        place: Place,
+        here: &Surroundings,
+        runtime: &Runtime,
+    ) -> Result<Self, Trouble> {
         Ok(match place {
             Place::Sqlite => Self::None,
             Place::Nats => Self::One(runtime.block_on(server::start(folder))?),
-            Place::Cluster => Self::Three(Cluster::start(folder, runtime)?),
+            Place::Cluster => Self::Three(Cluster::start(folder, here, runtime)?),
         })
     }
 
@@ -81,7 +100,9 @@ impl Servers {
 
     /// Kills a server and starts it again.
     pub(super) fn restart(&mut self, at: usize, folder: &Path, runtime: &Runtime) -> Result<(), Trouble> {
-        self.signal(at, Signal::KILL)?;
+        if self.count() > 0 {
+            self.signal(at, Signal::KILL)?;
+        }
         match self {
             Self::None => {}
             Self::One(it) => *it = runtime.block_on(restarted(folder))?,
@@ -105,43 +126,55 @@ impl Servers {
 }
 
 impl Cluster {
-    fn start(folder: &Path, runtime: &Runtime) -> Result<Self, Trouble> {
+    fn start(folder: &Path, here: &Surroundings, runtime: &Runtime) -> Result<Self, Trouble> {
         let home = folder.join("engine");
         fs::create_dir_all(&home)?;
         let program = runtime.block_on(server::find(&home))?.program;
-        let ports = |count| -> std::io::Result<Vec<u16>> {
-            let held: Vec<_> =
-                (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
-            held.iter().map(|it| Ok(it.local_addr()?.port())).collect()
+        let mut ports = free_ports(2 * NODES)?.into_iter();
+        let mut place = |at| -> Result<NodePlace, Trouble> {
+            if let Some((namespace, address)) = here.node(at) {
+                let namespace = Some(namespace.to_owned());
+                return Ok(NodePlace { namespace, address, client: OWN_PORTS.0, route: OWN_PORTS.1 });
+            }
+            let mut port = || ports.next().ok_or("no ports");
+            let (client, route) = (port()?, port()?);
+            Ok(NodePlace { namespace: None, address: Ipv4Addr::LOCALHOST, client, route })
         };
-        let all = ports(6)?;
-        let routes: Vec<String> = all.iter().skip(3).map(|it| format!("nats://127.0.0.1:{it}")).collect();
-        for (at, (client, route)) in all.iter().zip(all.iter().skip(3)).enumerate() {
-            let store = home.join(format!("node{at}"));
+        let places = [place(0)?, place(1)?, place(2)?];
+        let routes: Vec<String> =
+            places.iter().map(|it| format!("nats://{}:{}", it.address, it.route)).collect();
+        let mut these = Self { program, folder: home, places, nodes: Vec::new() };
+        for (at, place) in these.places.iter().enumerate() {
+            let store = these.folder.join(format!("node{at}"));
+            fs::create_dir_all(&store)?;
+            let NodePlace { address, client, route, .. } = place;
             let config = format!(
-                "server_name: node{at}\nlisten: \"127.0.0.1:{client}\"\njetstream {{ store_dir: {store:?}, sync_interval: always }}\n\
-                 cluster {{ name: haft, listen: \"127.0.0.1:{route}\", routes: [{}] }}\n",
+                "server_name: node{at}\nlisten: \"{address}:{client}\"\njetstream {{ store_dir: {store:?}, sync_interval: always }}\n\
+                 cluster {{ name: haft, listen: \"{address}:{route}\", routes: [{}] }}\n",
                 routes.join(", ")
             );
-            fs::write(home.join(format!("node{at}.conf")), config)?;
+            fs::write(these.folder.join(format!("node{at}.conf")), config)?;
         }
-        let node = |at| spawn(&program, &home, at);
-        let nodes = [node(0)?, node(1)?, node(2)?];
-        let ports: [u16; 3] = all.get(..3).ok_or("no ports")?.try_into()?;
-        Ok(Self { program, folder: home, ports, nodes })
+        for at in 0..NODES {
+            let node = these.spawn(at)?;
+            these.nodes.push(node);
+        }
+        Ok(these)
     }
 
     fn url(&self) -> String {
-        self.ports.map(|it| format!("nats://127.0.0.1:{it}")).join(",")
+        let urls: Vec<String> =
+            self.places.iter().map(|it| format!("nats://{}:{}", it.address, it.client)).collect();
+        urls.join(",")
     }
 
     fn restart(&mut self, at: usize) -> Result<(), Trouble> {
-        let port = *self.ports.get(at).ok_or("no such node")?;
-        let node = self.nodes.get_mut(at).ok_or("no such node")?;
-        node.wait()?;
-        *node = spawn(&self.program, &self.folder, at)?;
+        self.nodes.get_mut(at).ok_or("no such node")?.wait()?;
+        let fresh = self.spawn(at)?;
+        *self.nodes.get_mut(at).ok_or("no such node")? = fresh;
+        let place = self.places.get(at).ok_or("no such node")?;
         let until = Instant::now() + START;
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        while TcpStream::connect((place.address, place.client)).is_err() {
             if Instant::now() >= until {
                 return Err(format!("node {at} does not answer").into());
             }
@@ -149,13 +182,28 @@ impl Cluster {
         }
         Ok(())
     }
+
+    fn spawn(&self, at: usize) -> Result<Child, Trouble> {
+        let place = self.places.get(at).ok_or("no such node")?;
+        let log = self.folder.join(format!("node{at}.log"));
+        let log = fs::File::options().create(true).append(true).open(log)?;
+        let mut command = match &place.namespace {
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace]).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
+        command.arg("--config").arg(self.folder.join(format!("node{at}.conf")));
+        Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?)
+    }
 }
 
-fn spawn(program: &Path, home: &Path, at: usize) -> std::io::Result<Child> {
-    let log = fs::File::options().create(true).append(true).open(home.join(format!("node{at}.log")))?;
-    let mut command = Command::new(program);
-    command.arg("--config").arg(home.join(format!("node{at}.conf")));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()
+fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
+    let held: Vec<_> =
+        (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).collect::<Result<_, _>>()?;
+    held.iter().map(|it| Ok(it.local_addr()?.port())).collect()
 }
 
 /// Starts a killed server again: the first attempts may find its port still in use.

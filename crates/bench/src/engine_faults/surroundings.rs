@@ -1,5 +1,6 @@
-//! The surroundings of a run's processes, as far as this machine allows them: a network namespace for each worker, a small disk
-//! below the engine, wall clocks that jump, and a slow fsync. Each needs root and a tool; what is missing is left out.
+//! The surroundings of a run's processes, as far as this machine allows them: a network namespace for each worker
+//! and each node of a cluster, small disks below the engine, wall clocks that jump, and a slow fsync. Each needs root and a tool;
+//! what is missing is left out.
 
 use std::{
     fs, io,
@@ -9,7 +10,9 @@ use std::{
     thread,
 };
 
-/// The size of the disk below the engine.
+use super::networks::{Networks, did};
+
+/// The size of a disk below the engine.
 const DISK: &str = "size=256m";
 
 /// The library that moves wall clocks: Debian's package faketime.
@@ -21,41 +24,35 @@ const SLOWER_MICROSECONDS: u32 = 60_000;
 /// The surroundings of a run: each part is there if this machine allows it.
 pub(super) struct Surroundings {
     folder: PathBuf,
-    networks: Vec<Network>,
-    disk: Option<PathBuf>,
+    /// One for each worker, then one for each node of a cluster.
+    networks: Option<Networks>,
+    workers: usize,
+    /// The disk of the engine, or one for each node of a cluster.
+    disks: Vec<PathBuf>,
     clocks: bool,
     strace: bool,
 }
 
-/// A network namespace with one link to the engine's server.
-struct Network {
-    name: String,
-    inside: Ipv4Addr,
-    outside: Ipv4Addr,
-    /// The end of the link on this side.
-    link: String,
-}
-
 impl Surroundings {
-    /// Prepares what is possible. `networks` is the number of workers, or 0 without a server.
-    pub(super) fn new(folder: &Path, networks: usize) -> io::Result<Self> {
-        let disk = folder.join("engine");
-        fs::create_dir_all(&disk)?;
-        let mounted = did(Command::new("mount").args(["-t", "tmpfs", "-o", DISK, "haft-faults"]).arg(&disk));
+    /// Prepares what is possible, for so many workers and nodes of a cluster in namespaces.
+    pub(super) fn new(folder: &Path, workers: usize, nodes: usize) -> io::Result<Self> {
+        let engine = folder.join("engine");
+        let mut places: Vec<PathBuf> = (0..nodes).map(|at| engine.join(format!("node{at}"))).collect();
+        if places.is_empty() {
+            places.push(engine);
+        }
         let mut these = Self {
             folder: folder.to_owned(),
-            networks: Vec::new(),
-            disk: mounted.then_some(disk),
+            networks: Networks::new(workers + nodes),
+            workers,
+            disks: Vec::new(),
             clocks: Path::new(FAKETIME).is_file(),
             strace: did(Command::new("strace").arg("-V")),
         };
-        for number in 0..networks {
-            match Network::new(number) {
-                Some(network) => these.networks.push(network),
-                None => {
-                    these.networks.clear();
-                    break;
-                }
+        for place in places {
+            fs::create_dir_all(&place)?;
+            if did(Command::new("mount").args(["-t", "tmpfs", "-o", DISK, "haft-faults"]).arg(&place)) {
+                these.disks.push(place);
             }
         }
         Ok(these)
@@ -64,8 +61,8 @@ impl Surroundings {
     /// Names the kinds of faults that this machine does not allow.
     pub(super) fn missing(&self, is_nats: bool) -> Vec<&'static str> {
         let all = [
-            (self.networks.is_empty() && is_nats, "partitions (ip netns)"),
-            (self.disk.is_none(), "a full disk (mount)"),
+            (self.networks.is_none() && is_nats, "partitions (ip netns)"),
+            (self.disks.is_empty(), "a full disk (mount)"),
             (!self.clocks, "wall clocks (faketime)"),
             (!self.strace, "slow fsync (strace)"),
         ];
@@ -73,11 +70,16 @@ impl Surroundings {
     }
 
     pub(super) fn has_networks(&self) -> bool {
-        !self.networks.is_empty()
+        self.networks.is_some()
     }
 
     pub(super) fn has_disk(&self) -> bool {
-        self.disk.is_some()
+        !self.disks.is_empty()
+    }
+
+    /// Returns the namespace and the address of a node of the cluster.
+    pub(super) fn node(&self, at: usize) -> Option<(&str, Ipv4Addr)> {
+        self.networks.as_ref()?.get(self.workers + at)
     }
 
     pub(super) fn has_clocks(&self) -> bool {
@@ -88,18 +90,17 @@ impl Surroundings {
         self.strace
     }
 
-    /// Forwards connections from the namespaces to the server's port on loopback.
+    /// Forwards connections from the namespaces to the only server's port on loopback.
     pub(super) fn forward(&self, port: u16) -> io::Result<()> {
-        for network in &self.networks {
-            let listener = TcpListener::bind((network.outside, port))?;
-            thread::spawn(move || {
-                for from in listener.incoming().map_while(Result::ok) {
-                    if let Ok(to) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
-                        let _ = copied(&from, &to).and_then(|()| copied(&to, &from));
-                    }
+        let Some(networks) = &self.networks else { return Ok(()) };
+        let listener = TcpListener::bind((networks.here(), port))?;
+        thread::spawn(move || {
+            for from in listener.incoming().map_while(Result::ok) {
+                if let Ok(to) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
+                    let _ = copied(&from, &to).and_then(|()| copied(&to, &from));
                 }
-            });
-        }
+            }
+        });
         Ok(())
     }
 
@@ -111,12 +112,12 @@ impl Surroundings {
         url: &str,
     ) -> io::Result<(Command, String)> {
         let program = std::env::current_exe()?;
-        let network = worker.and_then(|it| self.networks.get(it));
-        let (mut command, url) = match network {
-            Some(network) => {
+        let networks = self.networks.as_ref();
+        let (mut command, url) = match worker.and_then(|it| Some((networks?.get(it)?.0, networks?.here()))) {
+            Some((namespace, here)) => {
                 let mut command = Command::new("ip");
-                command.args(["netns", "exec", &network.name]).arg(program);
-                (command, url.replace("127.0.0.1", &network.outside.to_string()))
+                command.args(["netns", "exec", namespace]).arg(program);
+                (command, url.replace("127.0.0.1", &here.to_string()))
             }
             None => (Command::new(program), url.to_owned()),
         };
@@ -143,15 +144,18 @@ impl Surroundings {
     }
 
     /// Cuts the link of a worker, or joins it again.
-    pub(super) fn link(&self, worker: usize, up: bool) {
-        if let Some(network) = self.networks.get(worker) {
-            did(Command::new("ip").args(["link", "set", &network.link, if up { "up" } else { "down" }]));
-        }
+    pub(super) fn link_of_worker(&self, worker: usize, up: bool) {
+        self.networks.iter().for_each(|it| it.link(worker, up));
     }
 
-    /// Fills the disk, or frees it.
-    pub(super) fn fill(&self, full: bool) -> io::Result<()> {
-        let Some(disk) = &self.disk else { return Ok(()) };
+    /// Cuts the link of a node of the cluster, or joins it again.
+    pub(super) fn link_of_node(&self, node: usize, up: bool) {
+        self.networks.iter().for_each(|it| it.link(self.workers + node, up));
+    }
+
+    /// Fills a disk, or frees it.
+    pub(super) fn fill(&self, at: usize, full: bool) -> io::Result<()> {
+        let Some(disk) = self.disks.get(at) else { return Ok(()) };
         let path = disk.join("ballast");
         if !full {
             return fs::remove_file(path);
@@ -174,41 +178,9 @@ impl Surroundings {
 
 impl Drop for Surroundings {
     fn drop(&mut self) {
-        for network in &self.networks {
-            did(Command::new("ip").args(["netns", "del", &network.name]));
-        }
-        if let Some(disk) = &self.disk {
+        for disk in &self.disks {
             did(Command::new("umount").arg("-l").arg(disk));
         }
-    }
-}
-
-impl Network {
-    fn new(number: usize) -> Option<Self> {
-        let block = u8::try_from(number).ok()?;
-        let process = std::process::id();
-        let name = format!("haft-{process}-{number}");
-        // A name of a link has 15 letters at most.
-        let (link, end) = (format!("hf{process}a{number}"), format!("hf{process}b{number}"));
-        let net = u8::try_from(process % 200).ok()?;
-        let (outside, inside) =
-            (Ipv4Addr::new(10, 200, net, 4 * block + 1), Ipv4Addr::new(10, 200, net, 4 * block + 2));
-        let network = Self { name, inside, outside, link };
-        did(Command::new("ip").args(["netns", "add", &network.name])).then_some(())?;
-        let inside = format!("{}/30", network.inside);
-        let steps: [Vec<&str>; 5] = [
-            vec!["link", "add", &network.link, "type", "veth", "peer", "name", &end, "netns", &network.name],
-            vec!["-n", &network.name, "addr", "add", &inside, "dev", &end],
-            vec!["-n", &network.name, "link", "set", &end, "up"],
-            vec!["link", "set", &network.link, "up"],
-            vec!["-n", &network.name, "link", "set", "lo", "up"],
-        ];
-        let outside = format!("{}/30", network.outside);
-        let [join, rest @ ..] = &steps;
-        let ready = did(Command::new("ip").args(join))
-            && did(Command::new("ip").args(["addr", "add", &outside, "dev", &network.link]))
-            && rest.iter().all(|it| did(Command::new("ip").args(it)));
-        ready.then_some(network)
     }
 }
 
@@ -221,13 +193,4 @@ fn copied(from: &TcpStream, to: &TcpStream) -> io::Result<()> {
         let _ = from.shutdown(std::net::Shutdown::Both);
     });
     Ok(())
-}
-
-fn did(command: &mut Command) -> bool {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|it| it.success())
 }

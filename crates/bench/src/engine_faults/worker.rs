@@ -9,10 +9,11 @@ use std::{
     time::Duration,
 };
 
-use engine::{Engine, Error, Lease, Outcome, PROTOCOL, Worker};
+use engine::{Engine, Error, Lease, Outcome};
 use tokio::time::{Instant, sleep};
 
 use super::{Files, LEASE, Trouble, append, opened};
+use crate::engine_works::worker;
 
 /// How many pieces of work it runs at once.
 const SLOTS: u32 = 2;
@@ -27,17 +28,7 @@ pub async fn run_worker(folder: &Path, url: &str, nkey: &str, name: &str) -> Res
     let mut slots = tokio::task::JoinSet::new();
     for _ in 0..SLOTS {
         let (engine, files, count) = (Arc::clone(&engine), Files::of(folder), Arc::clone(&count));
-        let this = Worker {
-            id: format!("{name}-{}", std::process::id()),
-            host: "here".to_owned(),
-            labels: Default::default(),
-            slots: SLOTS,
-            busy: 0,
-            version: "bench".to_owned(),
-            protocol: PROTOCOL,
-            draining: false,
-            has: Vec::new(),
-        };
+        let this = worker(format!("{name}-{}", std::process::id()), SLOTS);
         slots.spawn(async move {
             loop {
                 match engine.claim(&this).await {

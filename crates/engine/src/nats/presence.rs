@@ -1,13 +1,20 @@
 //! Announcements of workers, which the server itself removes after the length of a lease, and requests to workers.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use async_nats::{HeaderMap, jetstream::consumer::DeliverPolicy};
+use super::{ANSWER, LastRawMessageErrorKind, Nats, PAUSE, decoded, encoded, ordered, unreachable};
+use crate::{Control, Error, Result, Worker, key::part};
+use async_nats::{
+    Client, HeaderMap,
+    jetstream::{consumer::DeliverPolicy, stream::Stream},
+};
 use futures_util::StreamExt as _;
-use tokio::time::timeout;
-
-use super::{LastRawMessageErrorKind, Nats, decoded, encoded, ordered, unreachable};
-use crate::{Control, Result, Worker, key::part};
+use parking_lot::Mutex;
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 /// How long a request to a worker is stored.
 const CONTROL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -58,28 +65,103 @@ pub(super) async fn control(nats: &Nats, worker: &str, control: Control) -> Resu
     Ok(())
 }
 
-pub(super) async fn requested(nats: &Nats, worker: &str) -> Result<Option<Control>> {
-    let subject = subject_of("control", worker);
-    match nats.presence.get_last_raw_message_by_subject(&subject).await {
-        Ok(it) if !it.payload.is_empty() => decoded(&subject, &it.payload).map(Some),
-        Ok(_) => Ok(None),
-        Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
-        Err(error) => Err(unreachable(error)),
+/// The requests to the workers of this process, each followed by one task: a claim costs no request of its own.
+#[derive(Default)]
+pub(super) struct Requests(Mutex<HashMap<String, Followed>>);
+
+struct Followed {
+    seen: watch::Receiver<Seen>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 
+/// The request to a worker, as far as it is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// The server was not asked yet.
+    Unknown,
+    Nothing,
+    Request(Control),
+}
+
+impl Requests {
+    fn of(&self, nats: &Nats, worker: &str) -> watch::Receiver<Seen> {
+        let mut all = self.0.lock();
+        if let Some(known) = all.get(worker) {
+            return known.seen.clone();
+        }
+        let (tell, seen) = watch::channel(Seen::Unknown);
+        let (client, presence) = (nats.client.clone(), nats.presence.clone());
+        let task = tokio::spawn(follow(client, presence, subject_of("control", worker), tell));
+        all.insert(worker.to_owned(), Followed { seen: seen.clone(), task });
+        seen
+    }
+}
+
+/// Returns the request to this worker, if there is one.
+pub(super) async fn requested(nats: &Nats, worker: &str) -> Result<Option<Control>> {
+    let mut seen = nats.requests.of(nats, worker);
+    let known = timeout(ANSWER * 2, seen.wait_for(|it| *it != Seen::Unknown)).await;
+    let known =
+        *known.map_err(|_| unreachable("requests to this worker could not be read"))?.map_err(closed)?;
+    Ok(match known {
+        Seen::Request(control) => Some(control),
+        Seen::Unknown | Seen::Nothing => None,
+    })
+}
+
 pub(super) async fn controlled(nats: &Nats, worker: &str) -> Result<Control> {
-    let subject = subject_of("control", worker);
-    // First the subscription, so that nothing falls in between.
-    let mut requests = nats.client.subscribe(subject.clone()).await.map_err(unreachable)?;
+    let mut seen = nats.requests.of(nats, worker);
+    let seen = *seen.wait_for(|it| matches!(it, Seen::Request(_))).await.map_err(closed)?;
+    match seen {
+        Seen::Request(control) => Ok(control),
+        Seen::Unknown | Seen::Nothing => Err(Error::Unreachable("the requests ended".to_owned())),
+    }
+}
+
+fn closed(error: watch::error::RecvError) -> Error {
+    Error::Unreachable(format!("the requests to this worker are not followed: {error}"))
+}
+
+/// Follows the requests to one worker.
+async fn follow(client: Client, presence: Stream, subject: String, tell: watch::Sender<Seen>) {
     loop {
-        match requested(nats, worker).await {
-            Ok(Some(control)) => return Ok(control),
-            Ok(None) => {}
-            Err(error) => tracing::debug!(%error, "requests to this worker could not be read; trying again"),
+        // First the subscription, so that nothing falls in between.
+        let Ok(mut requests) = client.subscribe(subject.clone()).await else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        loop {
+            match stored(&presence, &subject).await {
+                Ok(Some(control)) => drop(tell.send_replace(Seen::Request(control))),
+                Ok(None) => drop(tell.send_replace(Seen::Nothing)),
+                Err(error) => {
+                    tracing::debug!(%error, "requests to this worker could not be read; trying again");
+                }
+            }
+            match timeout(LOOK, requests.next()).await {
+                Ok(Some(request)) => {
+                    if let Ok(control) = decoded(&subject, &request.payload) {
+                        tell.send_replace(Seen::Request(control));
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => {}
+            }
         }
-        if let Ok(Some(request)) = timeout(LOOK, requests.next()).await {
-            return decoded(&subject, &request.payload);
-        }
+    }
+}
+
+async fn stored(presence: &Stream, subject: &str) -> Result<Option<Control>> {
+    match presence.get_last_raw_message_by_subject(subject).await {
+        Ok(it) if !it.payload.is_empty() => decoded(subject, &it.payload).map(Some),
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+        Err(error) => Err(unreachable(error)),
     }
 }
