@@ -2,6 +2,7 @@
 
 pub mod creature;
 pub mod document;
+mod elsewhere;
 mod haft_form;
 #[cfg(test)]
 mod tests;
@@ -87,6 +88,8 @@ pub struct MemberSpec {
     pub pwd: Option<String>,
     /// Whether it runs in a process of its own.
     pub process: bool,
+    /// The labels of the workers on which its turns run, such as `gpu,linux`; none: they run here.
+    pub on: Option<String>,
     /// The name of the session that it shares its private state under.
     pub session_key: Option<String>,
     /// How many of its outputs are shown by `haft group status`; 0 is none.
@@ -363,6 +366,9 @@ impl Recipe {
             if !names.insert(spec.name.as_str()) {
                 return Err(Fault::bad_args(format!("two members are called `{}`", spec.name)));
             }
+        }
+        for spec in self.all() {
+            elsewhere::check(spec, self.root.as_ref().is_some_and(|it| it.name == spec.name))?;
         }
         let count = self.all().count();
         if count == 0 {

@@ -35,7 +35,7 @@ pub(crate) struct AgentFactory {
     /// The model that the person chose in this chat, for conversations that begin later.
     preferred: Option<String>,
     /// Other machines; none in a process of a worker, which sends nothing on.
-    elsewhere: Option<Arc<dyn Elsewhere>>,
+    elsewhere: Option<Arc<Subagents>>,
 }
 
 impl AgentOptions {
@@ -79,7 +79,7 @@ impl AgentOptions {
         let configured = configured(&opened.agents, &variables);
         let elsewhere = options.narrowed_by.is_none().then(|| {
             let (place, options, profiles) = (place.clone(), options.clone(), opened.profiles.clone());
-            Arc::new(Subagents { place, options, profiles }) as Arc<dyn Elsewhere>
+            Arc::new(Subagents { place, options, profiles })
         });
         Ok(AgentFactory { opened, options: self, makings, variables, configured, preferred: None, elsewhere })
     }
@@ -302,6 +302,11 @@ impl AgentFactory {
         agent.set_crew(change(self.setup(person)));
     }
 
+    /// Returns the way to other machines; `None` where tasks stay on this one.
+    pub(crate) fn elsewhere(&self) -> Option<&Arc<Subagents>> {
+        self.elsewhere.as_ref()
+    }
+
     /// Returns the variables of the environment.
     pub(crate) fn variables(&self) -> &[(String, String)] {
         &self.variables
@@ -386,7 +391,7 @@ impl AgentFactory {
             compose: Arc::new(move |session, profile| (&makings.prompt(session, profile)).into()),
             section: self.opened.agents.subagent.clone(),
             person,
-            elsewhere: self.elsewhere.clone(),
+            elsewhere: self.elsewhere.clone().map(|it| it as Arc<dyn Elsewhere>),
         }
     }
 }

@@ -25,6 +25,7 @@ use sessions::Opened;
 use crate::{
     agent_factory::{AgentFactory, chosen},
     options::Frozen,
+    remote::{OnWorkers, RemoteMember},
     triggers,
 };
 
@@ -123,16 +124,7 @@ impl GroupMembers {
     /// Returns the model of a member: that of its config where it counts, else that of the group.
     fn model_of(&self, spec: &MemberSpec, notes: &mut Vec<String>) -> Result<Arc<dyn Model>, Fault> {
         let factory = &self.factory;
-        let wanted = spec.model.as_deref().filter(|name| {
-            let counts = self.trusted || self.check_model(name).is_ok();
-            if !counts {
-                notes.push(format!(
-                    "{}: its model `{name}` does not count until you run `haft trust`",
-                    spec.name
-                ));
-            }
-            counts
-        });
+        let wanted = spec.model.as_deref().filter(|name| self.counts(name, spec, notes));
         let dialect =
             spec.tool_format.as_deref().filter(|it| *it == "native" || it.parse::<Dialect>().is_ok());
         if let (Some(name), None) = (&spec.tool_format, dialect) {
@@ -154,6 +146,53 @@ impl GroupMembers {
                 .next("Name one with `--model NAME`, or `model` of `[agent]` in haft.toml.")
         })?;
         self.named(&name, dialect)
+    }
+
+    /// Returns the model of a member whose turns run on workers with these labels.
+    fn on_workers(
+        &self,
+        on: &str,
+        session: &Session,
+        member: &NewAgent<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<Arc<dyn Model>, Fault> {
+        let spec = member.spec;
+        let elsewhere = self.factory.elsewhere().ok_or_else(|| {
+            Fault::bad_args(format!("`{}` has `on`, and this machine sends nothing to workers", member.name))
+        })?;
+        // Without a model of its own, it has that of the worker.
+        let model = spec.model.clone().filter(|name| self.counts(name, spec, notes));
+        let tools = spec.tools.clone().map(|names| {
+            let mut tools = self.tools(session, names, member, notes);
+            tools.retain(|it| !OF_MEMBERS.contains(&it.as_str()));
+            tools
+        });
+        let it = OnWorkers {
+            on: on.to_owned(),
+            name: member.name.to_owned(),
+            prompt: spec.prompt.clone(),
+            model,
+            profile: spec.profile.clone(),
+            dialect: spec.tool_format.clone(),
+            tools,
+            read_only: spec.read_only,
+            max_steps: spec.max_steps,
+            max_seconds: spec.max_seconds,
+        };
+        let model = RemoteMember::new(it, elsewhere.clone(), session, member.meter.clone());
+        Ok(Arc::new(
+            model.map_err(|fault| Fault { what: format!("`{}`: {}", member.name, fault.what), ..fault })?,
+        ))
+    }
+
+    /// Returns whether a model that a config names counts, with a note if it does not.
+    fn counts(&self, name: &str, spec: &MemberSpec, notes: &mut Vec<String>) -> bool {
+        let counts = self.trusted || self.check_model(name).is_ok();
+        if !counts {
+            notes
+                .push(format!("{}: its model `{name}` does not count until you run `haft trust`", spec.name));
+        }
+        counts
     }
 
     fn named(&self, name: &str, dialect: Option<&str>) -> Result<Arc<dyn Model>, Fault> {
@@ -200,7 +239,11 @@ impl Maker for GroupMembers {
             })?;
         }
         let mut notes = Vec::new();
-        let model = member.meter.wrap(self.model_of(member.spec, &mut notes)?);
+        let model = match &member.spec.on {
+            Some(on) => self.on_workers(on, &session, &member, &mut notes)?,
+            None => self.model_of(member.spec, &mut notes)?,
+        };
+        let model = member.meter.wrap(model);
         let (meter, block) = (member.meter.clone(), member.block.clone());
         // The tools of a group are there once the agent is open, which reads whether the session is a member.
         let mut agent = factory.simple(session, model, prepared.observer())?;

@@ -29,6 +29,7 @@ pub mod edit;
 pub mod effect;
 pub mod escape;
 pub mod files;
+pub mod labels;
 pub mod memory;
 pub mod model_tools;
 pub mod nearest;

@@ -130,6 +130,10 @@ pub(super) fn process(fields: &Map<String, Value>) -> Result<Option<bool>, Fault
 pub fn of_fields(places: &Places, folder: &Path, fields: Map<String, Value>) -> Result<MemberSpec, Fault> {
     let mut notes = Vec::new();
     let Merged { fields, prompts } = inherit(places, folder, fields, BASES, &mut notes)?;
+    if fields.contains_key("on") {
+        return Err(Fault::bad_args("`on` is not a key of a creature's config: its turns run here")
+            .next("Only an agent of group.toml can have `on`; it may name this config by `config`."));
+    }
     let name = text(&fields, "name")?.unwrap_or_default();
     let mut spec = MemberSpec { name, ..MemberSpec::default() };
     spec.description = text(&fields, "description")?.unwrap_or_default();

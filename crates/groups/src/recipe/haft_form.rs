@@ -16,7 +16,7 @@ use super::{
 const KEYS: [&str; 7] = ["name", "max_agents", "root", "agents", "agent", "channels", "limits"];
 
 /// The keys of an agent.
-const OF_AGENT: [&str; 18] = [
+const OF_AGENT: [&str; 19] = [
     "name",
     "description",
     "profile",
@@ -35,6 +35,7 @@ const OF_AGENT: [&str; 18] = [
     "startup",
     "pwd",
     "process",
+    "on",
 ];
 
 /// Reads a profile with `group:` in its front matter. The profile itself is the root.
@@ -147,6 +148,7 @@ fn agent(
     spec.startup = text(fields, "startup")?.or(spec.startup);
     spec.pwd = text(fields, "pwd")?.or(spec.pwd);
     spec.process = creature::process(fields).map_err(within)?.unwrap_or(spec.process);
+    spec.on = on(fields).map_err(within)?;
     for raw in list(fields, "triggers")? {
         let Value::Object(mut options) = raw else { return Err(within(wrong("triggers", &raw, "tables"))) };
         let mut take = |key: &str| options.remove(key).and_then(|it| it.as_str().map(str::to_owned));
@@ -155,6 +157,19 @@ fn agent(
         spec.triggers.push(TriggerSpec { kind, name, prompt, options });
     }
     Ok(spec)
+}
+
+/// Returns the labels of the workers on which the turns of an agent run: `"gpu"`, `["gpu", "linux"]`.
+fn on(fields: &Map<String, Value>) -> Result<Option<String>, Fault> {
+    match fields.get("on") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(labels)) => Ok(Some(labels.clone())),
+        Some(Value::Array(labels)) if labels.iter().all(Value::is_string) => {
+            let labels: Vec<&str> = labels.iter().filter_map(Value::as_str).collect();
+            Ok(Some(labels.join(",")))
+        }
+        Some(other) => Err(wrong("on", other, "labels of workers, such as \"gpu\"")),
+    }
 }
 
 fn number(fields: &Map<String, Value>, key: &str) -> Result<Option<usize>, Fault> {

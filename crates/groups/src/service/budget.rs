@@ -43,6 +43,11 @@ impl Meter {
     pub fn wrap(&self, model: Arc<dyn Model>) -> Arc<dyn Model> {
         Arc::new(Metered { model, counter: self.counter.clone() })
     }
+
+    /// Counts a cost that the prices of the model don't show.
+    pub fn add_cost(&self, dollars: f64) {
+        self.counter.add(0, dollars);
+    }
 }
 
 /// The budget of a group: its limits, and what its members used. Cheap to clone.

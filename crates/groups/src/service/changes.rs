@@ -311,6 +311,14 @@ impl Inner {
     ) -> Result<Value, Fault> {
         let (own, other) = {
             let state = self.state.lock();
+            let is_elsewhere = state.live.get(target).is_some_and(|it| it.spec.on.is_some());
+            if is_there && direction == Direction::Send && is_elsewhere {
+                let name = state.topology.name(target);
+                return Err(Fault::denied(format!(
+                    "'{name}' runs on workers (`on`), where it has no tool `send_channel`"
+                ))
+                .next("`group_wire` passes on its answers."));
+            }
             let graph = |id: &str| state.topology.graph_of(id).map(|it| it.0.clone()).unwrap_or_default();
             (graph(whose), graph(target))
         };

@@ -11,6 +11,10 @@ use super::Sender;
 /// The tools of the program whose calls may run on another machine: they only use the workspace, which travels.
 const MOVABLE: [&str; 2] = ["shell", "python"];
 
+/// How long a command on a worker may take, in milliseconds, unless its call says so: its process there ends with the call, so
+/// nothing can go on in the background. It is a little less than the most that `shell` takes.
+const WAIT_MS: u64 = 3_590_000;
+
 /// A call for another machine. Nothing in it grants anything.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +39,14 @@ pub(crate) struct CallResult {
 }
 
 impl RemoteCall {
+    /// Returns the call with the time to wait for a command, where it is not given.
+    pub(crate) fn waiting(mut self) -> Self {
+        if let (true, Value::Object(arguments)) = (self.tool == "shell", &mut self.arguments) {
+            arguments.entry("wait_ms").or_insert_with(|| WAIT_MS.into());
+        }
+        self
+    }
+
     /// Checks that calls of this tool may run elsewhere: `shell`, `python`, and tool files that the person marked as movable.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 mod call;
 mod child;
 mod folders;
+mod members;
 mod needs;
 mod sender;
 mod session;
@@ -22,6 +23,8 @@ use runtime::config::parse_path;
 
 pub(crate) use call::{CallResult, RemoteCall};
 pub(crate) use child::OfWorker;
+pub(crate) use kit::labels::parse as labels;
+pub(crate) use members::{OnWorkers, RemoteMember};
 pub(crate) use needs::{has, needs};
 pub(crate) use sender::{Followed, Sender};
 pub(crate) use session::SessionResult;
@@ -37,9 +40,6 @@ const SQLITE: &str = "sqlite";
 
 /// The label that every worker has.
 pub(crate) const ANY: &str = "any";
-
-/// The longest label, in bytes.
-const LABEL: usize = 60;
 
 /// Opens the engine of this address, else that of the configuration, else the one in the state folder.
 ///
@@ -59,24 +59,6 @@ pub(crate) async fn open(address: Option<&str>, place: &Place) -> Result<Arc<dyn
     engine::open(address, &place.state, options).await.map_err(fault)
 }
 
-/// Parses labels: `gpu,linux`. `any` alone is every worker.
-///
-/// # Errors
-/// When a label is empty, too long, or has other characters than letters, digits, `-`, `_`, `.` and `:`.
-pub(crate) fn labels(text: &str) -> Result<BTreeSet<String>, String> {
-    let good = |it: char| it.is_ascii_alphanumeric() || "-_.:".contains(it);
-    let mut labels = BTreeSet::new();
-    for label in text.split(',').map(str::trim) {
-        if label.is_empty() || label.len() > LABEL || !label.chars().all(good) {
-            return Err(format!(
-                "`{label}` is not a label: 1 to {LABEL} letters, digits, `-`, `_`, `.` or `:`; a comma between two"
-            ));
-        }
-        labels.insert(label.to_owned());
-    }
-    Ok(labels)
-}
-
 /// Returns labels as a person types them.
 pub(crate) fn shown(labels: &BTreeSet<String>) -> String {
     if labels.is_empty() { ANY.to_owned() } else { labels.iter().cloned().collect::<Vec<_>>().join(",") }
@@ -93,19 +75,5 @@ pub(crate) fn fault(error: engine::Error) -> Fault {
         Error::Refused(_) => Fault::bad_args(what),
         Error::Unknown(_) => Fault::not_found(what),
         Error::Lost { .. } | Error::Damaged(_) => Fault::new(Kind::Failed, what),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_separated_by_commas_and_checked() {
-        let labels = |text| labels(text).map(|it| shown(&it));
-        assert_eq!(labels("linux, gpu,gpu").as_deref(), Ok("gpu,linux"));
-        for wrong in ["", "a,,b", "a b", "a/b", &"x".repeat(61)] {
-            assert!(labels(wrong).is_err(), "{wrong}");
-        }
     }
 }

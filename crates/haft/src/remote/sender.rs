@@ -237,12 +237,13 @@ fn why(workers: &[Worker], work: &Work) -> String {
     }
     let able: Vec<&&Worker> = fits.iter().filter(|it| it.protocol == work.protocol).collect();
     if able.is_empty() {
-        let versions: BTreeSet<&str> = fits.iter().map(|it| it.version.as_str()).collect();
+        let versions: BTreeSet<String> =
+            fits.iter().map(|it| format!("{} (protocol {})", it.version, it.protocol)).collect();
         let versions = versions.into_iter().collect::<Vec<_>>().join(", ");
         return format!(
-            "the workers with the labels {labels} are of haft {versions}, which speaks another protocol than this haft \
-             {}; install the same version on both sides",
-            work.haft
+            "the workers with the labels {labels} are of haft {versions}, and this is haft {} (protocol {}); install the same \
+             version on both sides",
+            work.haft, work.protocol
         );
     }
     let lacks =
@@ -310,7 +311,7 @@ mod tests {
             (vec![], "no worker is there; start one: `haft worker --labels gpu`"),
             (vec![draining], "no worker is there"),
             (vec![worker(&["cpu"])], "none of 1 worker has the labels gpu"),
-            (vec![other], "are of haft 0.9.0, which speaks another protocol"),
+            (vec![other], "are of haft 0.9.0 (protocol 2), and this is haft 0.1.0 (protocol 1); install"),
             (vec![able.clone()], "worker box-1 lacks the secret `github`"),
         ] {
             let text = why(&workers, &work());

@@ -33,19 +33,30 @@ impl Elsewhere for Subagents {
 }
 
 impl Subagents {
-    async fn sent(&self, on: &str, task: Delegated, session: &Session, cx: &Cx) -> Result<Report, Fault> {
+    /// Takes a snapshot of this session's workspace for workers with these labels. The session's own limits go along: those of its
+    /// profile, and those of the agents above it; `tools` are the only ones that the task has.
+    pub(super) async fn sender(
+        &self,
+        on: &str,
+        session: &Session,
+        profile: Option<&str>,
+        tools: Option<Vec<String>>,
+    ) -> Result<Sender, Fault> {
         let labels = labels(on).map_err(Fault::bad_args)?;
         let engine = super::open(None, &self.place).await?;
         let mut limits = super::limits(&self.options.config(&self.place)?)?;
-        if let (Value::Object(all), Some(tools)) = (&mut limits, &session.limits().tools) {
-            // The session's own limits go along: those of its profile, and those of the agents above it.
+        if let (Value::Object(all), Some(tools)) = (&mut limits, tools) {
             all.insert("tools".to_owned(), json!(tools));
         }
         let runtime = session.runtime();
-        let profile = task.profile.as_deref();
         let needs = needs_of(runtime, &self.profiles, session, profile);
         let snapshot = Travel { engine: &engine }.take(runtime, &self.place).await?;
-        let sender = Sender { engine, labels, needs, snapshot, limits };
+        Ok(Sender { engine, labels, needs, snapshot, limits })
+    }
+
+    async fn sent(&self, on: &str, task: Delegated, session: &Session, cx: &Cx) -> Result<Report, Fault> {
+        let tools = session.limits().tools.clone();
+        let sender = self.sender(on, session, task.profile.as_deref(), tools).await?;
         let sent = Task {
             words: words(&task),
             profile: task.profile.clone(),
@@ -56,7 +67,7 @@ impl Subagents {
             ..Task::default()
         };
         sent.check()?;
-        let key = Key { session: runtime.store().call_id(), step: 0, call: 0, attempt: 0 };
+        let key = Key { session: session.runtime().store().call_id(), step: 0, call: 0, attempt: 0 };
         let work = sender.work(key, &sent, false)?;
         sender.offer(&work).await?;
         let cancel = CancellationToken::new();

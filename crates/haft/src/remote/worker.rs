@@ -3,8 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use engine::{Control, Engine, PROTOCOL, Worker as About};
-use futures_util::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered};
-use kit::{Fault, Kind};
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::{LocalBoxFuture, OptionFuture},
+    stream::FuturesUnordered,
+};
+use kit::{Fault, Kind, deliberate_faults::is_broken};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{Instant, sleep, sleep_until},
@@ -101,7 +105,7 @@ impl Worker {
             slots: offers.slots,
             busy: 0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            protocol: PROTOCOL,
+            protocol: PROTOCOL + u32::from(is_broken("protocol")),
             draining: false,
             has,
         };
@@ -132,16 +136,23 @@ impl Worker {
         let mut running: FuturesUnordered<LocalBoxFuture<'_, ()>> = FuturesUnordered::new();
         let (mut due, mut swept) = (Instant::now(), None::<Instant>);
         let shared = self.shared.clone();
+        // It stays while something else happens: work that a dropped claim was about to take would wait for a lease.
+        let mut claiming = None;
         while !(self.about.draining && running.is_empty()) {
             let is_free = !self.about.draining && running.len() < self.about.slots as usize;
             let announced = (self.about.busy, self.about.draining);
+            if is_free && claiming.is_none() {
+                let (engine, about) = (engine.clone(), self.about.clone());
+                claiming = Some(Box::pin(async move { engine.claim(&about).await }));
+            }
             let order = tokio::select! {
                 biased;
                 _ = interrupt.recv() => Some(self.signalled()),
                 _ = terminate.recv() => Some(self.signalled()),
                 Some(()) = running.next() => None,
                 order = orders(&*engine, &self.about.id, self.about.draining) => Some(order),
-                claimed = engine.claim(&self.about), if is_free => {
+                Some(claimed) = OptionFuture::from(claiming.as_mut()), if is_free => {
+                    claiming = None;
                     match claimed {
                         Ok(Some((work, lease))) => {
                             print::err(&format!("haft: {} begins", work.key));

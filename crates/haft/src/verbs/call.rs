@@ -125,7 +125,10 @@ impl Call {
 
     async fn single(&self, with: &With<'_>, arguments: String) -> Result<bool, Fault> {
         let tool = self.tool.clone().unwrap_or_default();
-        let answer = called(with, &tool, Arguments::Raw(arguments)).await;
+        let mut answer = called(with, &tool, Arguments::Raw(arguments)).await;
+        if self.of_worker.is_given() {
+            without_jobs(&mut answer, &with.session.running_jobs());
+        }
         if let Some(line) = with.session.runtime().plugins().lapsed_of(&tool) {
             print::err(&format!("haft: {line}"));
         }
@@ -218,6 +221,22 @@ async fn called(with: &With<'_>, tool: &str, arguments: Arguments) -> Answer {
         answer.result = Err(fault);
     }
     answer
+}
+
+/// Changes the answer of a call on a worker that left jobs behind, as they end with it: a command that had not ended has failed.
+fn without_jobs(answer: &mut Answer, jobs: &[String]) {
+    let (Ok(output), false) = (&answer.result, jobs.is_empty()) else { return };
+    let jobs = jobs.join(", ");
+    if output.exit.is_some() {
+        answer.notes.push(format!("{jobs} was stopped on the worker: nothing runs on after a call there"));
+        return;
+    }
+    let what = format!(
+        "the command had not ended when its time was over, and was stopped on the worker ({jobs}): it happened in part"
+    );
+    let fault = Fault::new(Kind::Timeout, what)
+        .next("Give it a longer `wait_ms` (at most 3600000), or send a session: `haft run --on LABELS`.");
+    answer.result = Err(fault.seen(output.clone()));
 }
 
 /// Returns the answer for a batch line that is not a call; the lines after it still run.

@@ -124,7 +124,12 @@ async fn list(engine: &dyn Engine, as_json: bool) -> Result<(), Fault> {
         .iter()
         .map(|it| {
             let load = format!("{}/{}", it.busy, it.slots);
-            [it.id.clone(), state(it).to_owned(), load, it.version.clone(), shown(&it.labels)]
+            let version = if it.protocol == PROTOCOL {
+                it.version.clone()
+            } else {
+                format!("{} (protocol {}, here {PROTOCOL})", it.version, it.protocol)
+            };
+            [it.id.clone(), state(it).to_owned(), load, version, shown(&it.labels)]
         })
         .collect();
     let head = ["worker", "state", "load", "version", "labels"].map(str::to_owned);

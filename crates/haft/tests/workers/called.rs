@@ -112,3 +112,24 @@ fn task_of_a_sender_that_is_gone_is_cancelled_by_its_id() {
     worker.until("cancelled");
     assert!(test_ws.run(&["workers", "cancel", id]).err.contains("no task"), "it has ended");
 }
+
+#[test]
+fn command_of_a_call_that_has_not_ended_in_its_time_is_a_fault_and_its_rest_is_named() {
+    let test_ws = workspace();
+    let _worker = Worker::start(&test_ws, &[]);
+    let call = |arguments: serde_json::Value| {
+        test_ws.run(&["call", "--json", "--on", "any", "shell", &arguments.to_string()])
+    };
+    let ran = call(json!({"command": "echo begun; sleep 600", "wait_ms": 300}));
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let answer: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let fault = &answer["fault"];
+    assert!(
+        fault["kind"] == "timeout" && fault["what"].as_str().unwrap().contains("was stopped on the worker"),
+        "{ran:?}"
+    );
+    assert!(fault["next"].as_str().unwrap().contains("haft run --on"), "{ran:?}");
+    assert!(fault["seen"].to_string().contains("begun"), "{ran:?}");
+    let ran = call(json!({"command": "sleep 600 & echo done"}));
+    assert!(ran.code == 0 && ran.out.contains("nothing runs on after a call there"), "{ran:?}");
+}

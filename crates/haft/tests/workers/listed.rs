@@ -50,3 +50,28 @@ fn stopped_worker_ends_and_an_unknown_one_is_named() {
     assert_eq!(test_ws.run(&["workers", "stop", "all"]).code, 0);
     assert_eq!(worker.ended(), Some(0));
 }
+
+#[test]
+fn worker_of_another_protocol_takes_nothing_and_both_sides_say_what_to_do() {
+    let test_ws = workspace();
+    let other = Worker::start_broken(&test_ws, &test_ws.config(), &["--labels", "gpu"], "protocol");
+    let ran = test_ws.run(&["workers"]);
+    let row = ran.out.lines().find(|it| it.starts_with(&other.id)).unwrap_or_else(|| panic!("{ran:?}"));
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(
+        row.contains("other version") && row.contains(&format!("{version} (protocol 2, here 1)")),
+        "{row}"
+    );
+    let model = script(&test_ws, "model.jsonl", &[shell("echo a > a.txt"), says("Done.")]);
+    let running = Running::start(&test_ws, &["run", "--on", "gpu", "--model", &model, "go"]);
+    let line = until(&running.err, "waiting: ");
+    let says = format!(
+        "the workers with the labels gpu are of haft {version} (protocol 2), and this is haft {version} (protocol 1); install the \
+         same version on both sides"
+    );
+    assert!(line.contains(&says), "{line}");
+    let _same = Worker::start(&test_ws, &["--labels", "gpu"]);
+    let ran = running.ended();
+    assert_eq!((ran.code, test_ws.text("a.txt")), (0, "a\n".into()), "{ran:?}");
+    assert!(test_ws.run(&["workers"]).out.contains("other version"), "it is there and took nothing");
+}

@@ -3,6 +3,7 @@
 mod batch;
 mod called;
 mod cancelled;
+mod grouped;
 mod landed;
 mod listed;
 mod narrowed;
@@ -73,11 +74,22 @@ impl Worker {
 
     /// Does the same with another configuration.
     fn start_with(test_ws: &TestWorkspace, config: &std::path::Path, arguments: &[&str]) -> Self {
+        Self::start_broken(test_ws, config, arguments, "")
+    }
+
+    /// Does the same with a deliberate fault.
+    fn start_broken(
+        test_ws: &TestWorkspace,
+        config: &std::path::Path,
+        arguments: &[&str],
+        fault: &str,
+    ) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
         command
             .env_clear()
             .env("HAFT_STATE_DIR", test_ws.state())
             .env("HAFT_CONFIG_DIR", config)
+            .env("HAFT_BREAK", fault)
             .env("HOME", test_ws.base().join("home"))
             .current_dir(test_ws.base().join("home"))
             .arg("worker")

@@ -59,6 +59,7 @@ impl Call {
             arguments: parsed(arguments)?,
             toolset: options.toolset.clone(),
         };
+        let call = call.waiting();
         let engine = remote::open(self.remote.engine.as_deref(), place).await?;
         let config = options.config(place)?;
         let limits = remote::limits(&config)?;

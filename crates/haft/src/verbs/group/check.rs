@@ -35,7 +35,8 @@ impl Check {
         let mut text = format!("{}: {}\n", recipe.name, kit::counted(members.len(), "agent"));
         text.push_str(&drawn(&topology));
         for (_, spec) in &members {
-            let model = spec.model.as_deref().unwrap_or("the group's model");
+            let usual = if spec.on.is_some() { "the worker's model" } else { "the group's model" };
+            let model = spec.model.as_deref().unwrap_or(usual);
             let tools = match &spec.tools {
                 Some(tools) if tools.is_empty() => "none".to_owned(),
                 Some(tools) => tools.join(", "),
@@ -43,7 +44,7 @@ impl Check {
             };
             let triggers: Vec<&str> = spec.triggers.iter().map(|it| it.kind.as_str()).collect();
             text.push_str(&format!(
-                "{}: {model}; tools: {tools}; prompt of {}{}{}{}\n",
+                "{}: {model}; tools: {tools}; prompt of {}{}{}{}{}\n",
                 spec.name,
                 kit::counted(spec.prompt.len(), "byte"),
                 if triggers.is_empty() {
@@ -53,6 +54,7 @@ impl Check {
                 },
                 if spec.startup.is_some() { "; startup prompt" } else { "" },
                 if spec.process { "; a process of its own" } else { "" },
+                spec.on.as_ref().map_or_else(String::new, |it| format!("; on workers: {it}")),
             ));
         }
         print::out(&text);
