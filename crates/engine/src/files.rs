@@ -36,7 +36,15 @@ impl Files {
 
     pub(crate) async fn has(&self, id: &BlobId) -> Result<bool> {
         let path = path_of(&self.folder, id);
-        blocking(move || path.try_exists().map_err(|it| of_file(&path, &it))).await
+        blocking(move || {
+            let is_there = path.try_exists().map_err(|it| of_file(&path, &it))?;
+            // It counts as used now, so that a sweep keeps it.
+            if let Ok(file) = File::options().append(true).open(&path) {
+                let _ = file.set_modified(SystemTime::now());
+            }
+            Ok(is_there)
+        })
+        .await
     }
 
     pub(crate) async fn get(&self, id: &BlobId) -> Result<Vec<u8>> {

@@ -183,7 +183,7 @@ impl<S: Storage> Shared<S> {
             None => return Ok(None),
         };
         work.task = unpack(&*self.storage, work.task).await?;
-        // What nobody lost was never taken before, and has no events.
+        // Work that nobody lost was never taken before, and has no events.
         let last_event = if next.retries == 0 { 0 } else { self.storage.last_event(id).await? };
         let lease = Lease {
             key: next.key.clone(),

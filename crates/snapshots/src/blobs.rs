@@ -72,6 +72,14 @@ pub trait Blobs: Send + Sync {
     /// When the place can't be reached.
     fn lacking(&self, hashes: &[BlobHash]) -> Result<Vec<BlobHash>, Fault>;
 
+    /// Does the same for contents whose lengths are known.
+    ///
+    /// # Errors
+    /// Those of [`lacking`](Self::lacking).
+    fn lacking_contents(&self, contents: &[(BlobHash, u64)]) -> Result<Vec<BlobHash>, Fault> {
+        self.lacking(&contents.iter().map(|it| it.0).collect::<Vec<_>>())
+    }
+
     /// Stores a content under its hash. Storing it twice changes nothing.
     ///
     /// # Errors

@@ -96,14 +96,20 @@ pub(crate) fn store(
     only: impl Fn(&str, &Node) -> bool,
 ) -> Result<(), Fault> {
     let mut paths: BTreeMap<BlobHash, Vec<String>> = BTreeMap::new();
+    let mut contents = Vec::new();
     for (path, node) in &survey.files {
-        if let Some(hash) = node.hash().filter(|_| only(path, node)) {
-            paths.entry(hash).or_default().push(path.clone());
+        if let Node::File { hash, len, .. } = node
+            && only(path, node)
+        {
+            let of_content = paths.entry(*hash).or_default();
+            if of_content.is_empty() {
+                contents.push((*hash, *len));
+            }
+            of_content.push(path.clone());
         }
     }
-    let hashes: Vec<BlobHash> = paths.keys().copied().collect();
     let reader = Reader::of(source)?;
-    for hash in blobs.lacking(&hashes)? {
+    for hash in blobs.lacking_contents(&contents)? {
         for path in paths.remove(&hash).unwrap_or_default() {
             survey.files.remove(&path);
             let read = match reader.by_name(&path) {

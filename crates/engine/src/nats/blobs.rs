@@ -112,8 +112,12 @@ impl Blobs {
         sent.map_err(unreachable)?.await.map(drop).map_err(unreachable)
     }
 
+    /// Returns whether the blob is here, and then counts it as used now, so that a sweep keeps it.
     pub(super) async fn has(&self, id: &BlobId) -> Result<bool> {
-        Ok(self.info(id).await?.is_some())
+        match self.info(id).await? {
+            Some(info) if age(&info) >= FRESH => self.refresh(id, info).await.map(|()| true),
+            info => Ok(info.is_some()),
+        }
     }
 
     pub(super) async fn get(&self, id: &BlobId) -> Result<Vec<u8>> {

@@ -84,3 +84,21 @@ impl Sender {
         Ok(self.work_of(key, Grain::Call, task, idempotent))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn command_on_a_worker_waits_for_its_end_unless_the_call_says_how_long() {
+        let call = |tool: &str, arguments: Value| {
+            RemoteCall { tool: tool.to_owned(), arguments, toolset: None }.waiting().arguments
+        };
+        assert_eq!(call("shell", json!({"command": "make"})), json!({"command": "make", "wait_ms": WAIT_MS}));
+        let own = json!({"command": "make", "wait_ms": 5});
+        assert_eq!(call("shell", own.clone()), own);
+        assert_eq!(call("python", json!({"code": "1"})), json!({"code": "1"}));
+    }
+}

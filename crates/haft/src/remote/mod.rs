@@ -8,6 +8,7 @@ mod child;
 mod folders;
 mod members;
 mod needs;
+mod packs;
 mod sender;
 mod session;
 mod subagents;

@@ -8,11 +8,15 @@ use kit::{Fault, Kind, services::Soon};
 use parking_lot::Mutex;
 use runtime::{Runtime, Session};
 use serde::Serialize;
+use serde_json::Value;
 use snapshots::{BlobHash, Blobs, Cache, Fate, LeftOut, Manifest, Node, Patch, Source, materialize, take};
 use tokio::{runtime::Handle, sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::fault;
+use super::{
+    fault,
+    packs::{Bundle, PACKED, Pack, Packs},
+};
 use crate::{Place, print};
 
 /// Files that do not travel which are named; more are counted.
@@ -58,6 +62,8 @@ struct EngineBlobs {
     /// Contents that are being stored, until [`settle`](Self::settle).
     storing: Arc<Mutex<JoinSet<engine::Result<()>>>>,
     turns: Arc<Semaphore>,
+    /// Small contents, which travel together.
+    packs: Arc<Mutex<Packs>>,
 }
 
 impl Travel<'_> {
@@ -66,14 +72,32 @@ impl Travel<'_> {
     /// # Errors
     /// When the workspace is too large, or the engine can't be reached.
     pub(crate) async fn take(&self, runtime: &Runtime, place: &Place) -> Result<BlobId, Fault> {
-        let blobs = self.blobs();
-        let index = store::folder_of(&place.state, runtime.roots().workspace()).join("snapshot-index");
-        let source = Source::workspace(runtime).indexed(index);
+        let records = store::folder_of(&place.state, runtime.roots().workspace());
+        let remembered = records.join("snapshot-packs");
+        let blobs = self.blobs(self.known(Packs::remembered(&remembered)).await?);
+        let source = Source::workspace(runtime).indexed(records.join("snapshot-index"));
         let to = blobs.clone();
         let manifest = blocking(move || take(&source, &to)).await?;
         blobs.settle().await?;
         report(&manifest.left_out, "is not sent");
-        self.put(manifest.to_bytes()).await
+        let packs = {
+            let mut packs = blobs.packs.lock();
+            manifest.files.values().filter_map(Node::hash).for_each(|it| drop(packs.use_content(&it)));
+            packs.remember(&remembered);
+            packs.used()
+        };
+        self.put_bundle(manifest.to_bytes(), packs).await
+    }
+
+    /// Returns those of these packs that the engine has.
+    async fn known(&self, packs: Vec<Pack>) -> Result<Vec<Pack>, Fault> {
+        let mut known = Vec::new();
+        for pack in packs {
+            if self.engine.has(&pack.id).await.map_err(fault)? {
+                known.push(pack);
+            }
+        }
+        Ok(known)
     }
 
     /// Makes the files of a snapshot in an empty folder; `contents` is a cache.
@@ -86,8 +110,9 @@ impl Travel<'_> {
         contents: &Path,
         to: &Path,
     ) -> Result<Manifest, Fault> {
-        let manifest = Manifest::from_bytes(&self.engine.get(id).await.map_err(fault)?)?;
-        let (blobs, contents, to) = (self.blobs(), contents.to_owned(), to.to_owned());
+        let (manifest, packs) = self.bundle(id).await?;
+        let manifest = Manifest::from_bytes(&manifest)?;
+        let (blobs, contents, to) = (self.blobs(packs), contents.to_owned(), to.to_owned());
         blobs.prefetch(&manifest, &contents).await?;
         blocking(move || materialize(&manifest, &blobs, &Cache::new(&contents), &to).map(|()| manifest)).await
     }
@@ -103,7 +128,7 @@ impl Travel<'_> {
         folder: &Path,
         of_worker: &Runtime,
     ) -> Result<Option<BlobId>, Fault> {
-        let (blobs, made, folder) = (self.blobs(), made.clone(), folder.to_owned());
+        let (blobs, made, folder) = (self.blobs(Vec::new()), made.clone(), folder.to_owned());
         let (masking, to) = (of_worker.clone(), blobs.clone());
         let patch = blocking(move || {
             let is_secret = move |text: &str| matches!(masking.masked(text), std::borrow::Cow::Owned(_));
@@ -114,7 +139,8 @@ impl Travel<'_> {
         if patch.is_empty() && patch.left_out.is_empty() {
             return Ok(None);
         }
-        self.put(patch.to_bytes()).await.map(Some)
+        let packs = blobs.packs.lock().used();
+        self.put_bundle(patch.to_bytes(), packs).await.map(Some)
     }
 
     /// Returns the number of files that a patch changes.
@@ -122,7 +148,7 @@ impl Travel<'_> {
     /// # Errors
     /// When the engine does not have it.
     pub(crate) async fn files(&self, patch: &BlobId) -> Result<usize, Fault> {
-        Ok(self.patch(patch).await?.changes.len())
+        Ok(self.patch(patch).await?.0.changes.len())
     }
 
     /// Lets a patch land in the workspace of this session. A file that is no longer as it was sent is refused.
@@ -135,12 +161,12 @@ impl Travel<'_> {
         session: &Session,
         cancel: &CancellationToken,
     ) -> Result<Vec<Landed>, Fault> {
-        let patch = self.patch(patch).await?;
+        let (patch, packs) = self.patch(patch).await?;
         report(&patch.left_out, "stays on the other machine");
         if patch.is_empty() {
             return Ok(Vec::new());
         }
-        let landing = snapshots::land(session, &patch, Arc::new(self.blobs()), cancel).await?;
+        let landing = snapshots::land(session, &patch, Arc::new(self.blobs(packs)), cancel).await?;
         let files = landing.files.into_iter().map(|it| {
             let already = matches!(it.fate, Fate::Already);
             let refused = match it.fate {
@@ -152,20 +178,33 @@ impl Travel<'_> {
         Ok(files.collect())
     }
 
-    async fn patch(&self, id: &BlobId) -> Result<Patch, Fault> {
-        Patch::from_bytes(&self.engine.get(id).await.map_err(fault)?)
+    async fn patch(&self, id: &BlobId) -> Result<(Patch, Vec<Pack>), Fault> {
+        let (patch, packs) = self.bundle(id).await?;
+        Ok((Patch::from_bytes(&patch)?, packs))
     }
 
-    async fn put(&self, content: Vec<u8>) -> Result<BlobId, Fault> {
-        self.engine.put(Content::Bytes(content)).await.map_err(fault)
+    /// Stores a manifest or a patch, with the packs that it needs.
+    async fn put_bundle(&self, what: Vec<u8>, packs: Vec<Pack>) -> Result<BlobId, Fault> {
+        let text = |error: serde_json::Error| Fault::bug(format!("a bundle: {error}"));
+        let what: Value = serde_json::from_slice(&what).map_err(text)?;
+        let bundle = serde_json::to_vec(&Bundle { what, packs }).map_err(text)?;
+        self.engine.put(Content::Bytes(bundle)).await.map_err(fault)
     }
 
-    fn blobs(&self) -> EngineBlobs {
+    async fn bundle(&self, id: &BlobId) -> Result<(Vec<u8>, Vec<Pack>), Fault> {
+        let read = self.engine.get(id).await.map_err(fault)?;
+        let bundle: Bundle<Value> = serde_json::from_slice(&read)
+            .map_err(|error| Fault::bad_args(format!("{id} is not a manifest or a patch: {error}")))?;
+        Ok((bundle.what.to_string().into_bytes(), bundle.packs))
+    }
+
+    fn blobs(&self, packs: Vec<Pack>) -> EngineBlobs {
         EngineBlobs {
             engine: self.engine.clone(),
             runtime: Handle::current(),
             storing: Arc::default(),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
+            packs: Arc::new(Mutex::new(Packs::of(packs))),
         }
     }
 }
@@ -176,8 +215,25 @@ impl EngineBlobs {
         self.runtime.block_on(request).map_err(fault)
     }
 
+    /// Stores a blob in the background. Waits for a turn.
+    fn store(&self, content: Vec<u8>) -> Result<(), Fault> {
+        let turn = self.runtime.block_on(self.turns.clone().acquire_owned());
+        let turn = turn.map_err(|error| Fault::bug(error.to_string()))?;
+        let engine = self.engine.clone();
+        let store = async move {
+            let _turn = turn;
+            engine.put(Content::Bytes(content)).await.map(drop)
+        };
+        self.storing.lock().spawn_on(store, &self.runtime);
+        Ok(())
+    }
+
     /// Waits until everything is stored.
     async fn settle(&self) -> Result<(), Fault> {
+        let last = self.packs.lock().close();
+        if let Some(pack) = last {
+            self.engine.put(Content::Bytes(pack)).await.map_err(fault)?;
+        }
         let mut storing = std::mem::take(&mut *self.storing.lock());
         while let Some(stored) = storing.join_next().await {
             stored
@@ -196,7 +252,30 @@ impl EngineBlobs {
         let hashes: Vec<BlobHash> = small.collect::<BTreeSet<_>>().into_iter().collect();
         let cache = contents.to_owned();
         let lacking = blocking(move || Cache::new(&cache).lacking(&hashes)).await?;
-        let gets = lacking.into_iter().map(|hash| async move {
+        let (packed, alone): (Vec<_>, Vec<_>) = {
+            let packs = self.packs.lock();
+            lacking.into_iter().partition(|it| packs.pack_of(it).is_some())
+        };
+        let packed = self.packs.lock().with(&packed);
+        let gets = packed
+            .into_iter()
+            .map(|(at, id)| async move { Ok::<_, Fault>((at, self.engine.get(&id).await.map_err(fault)?)) });
+        let mut gets = stream::iter(gets).buffer_unordered(AT_ONCE);
+        while let Some(got) = gets.next().await {
+            let (at, bytes) = got?;
+            let (packs, cache) = (self.packs.clone(), contents.to_owned());
+            blocking(move || {
+                let packs = packs.lock();
+                for (hash, content) in packs.contents(at, &bytes)? {
+                    if BlobHash::of(content) == hash {
+                        Cache::new(&cache).put(&hash, content)?;
+                    }
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        let gets = alone.into_iter().map(|hash| async move {
             let content = self.engine.get(&id_of(&hash)?).await.map_err(fault)?;
             Ok::<_, Fault>((hash, content))
         });
@@ -226,21 +305,41 @@ impl Blobs for EngineBlobs {
         answers.into_iter().filter_map(lacks).collect()
     }
 
-    fn put(&self, _: &BlobHash, content: &[u8]) -> Result<(), Fault> {
-        let turn = self.runtime.block_on(self.turns.clone().acquire_owned());
-        let turn = turn.map_err(|error| Fault::bug(error.to_string()))?;
-        let (engine, content) = (self.engine.clone(), content.to_vec());
-        let store = async move {
-            let _turn = turn;
-            engine.put(Content::Bytes(content)).await.map(drop)
-        };
-        self.storing.lock().spawn_on(store, &self.runtime);
-        Ok(())
+    /// A small content is in a pack, or nowhere.
+    fn lacking_contents(&self, contents: &[(BlobHash, u64)]) -> Result<Vec<BlobHash>, Fault> {
+        let (small, large): (Vec<_>, Vec<_>) = contents.iter().partition(|it| it.1 <= PACKED as u64);
+        let mut lacking = self.lacking(&large.iter().map(|it| it.0).collect::<Vec<_>>())?;
+        let mut packs = self.packs.lock();
+        lacking.extend(small.iter().map(|it| it.0).filter(|it| !packs.use_content(it)));
+        Ok(lacking)
+    }
+
+    fn put(&self, hash: &BlobHash, content: &[u8]) -> Result<(), Fault> {
+        if content.len() > PACKED {
+            return self.store(content.to_vec());
+        }
+        let full = self.packs.lock().put(hash, content);
+        full.map_or(Ok(()), |pack| self.store(pack))
     }
 
     fn get(&self, hash: &BlobHash) -> Result<Vec<u8>, Fault> {
-        let id = id_of(hash)?;
-        self.wait(self.engine.get(&id))
+        let (held, pack) = {
+            let packs = self.packs.lock();
+            (packs.held(hash), packs.pack_of(hash))
+        };
+        match (held, pack) {
+            (Some(content), _) => content,
+            (None, Some((at, id))) => {
+                let bytes = self.wait(self.engine.get(&id))?;
+                let mut packs = self.packs.lock();
+                packs.hold(at, bytes);
+                packs.held(hash).unwrap_or_else(|| Err(Fault::bug("a pack was not held")))
+            }
+            (None, None) => {
+                let id = id_of(hash)?;
+                self.wait(self.engine.get(&id))
+            }
+        }
     }
 }
 

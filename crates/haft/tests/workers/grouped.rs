@@ -38,7 +38,7 @@ fn send(text: &str) -> Value {
 }
 
 #[test]
-fn turns_of_an_agent_run_on_a_worker_and_its_answers_and_changes_come_back() {
+fn turns_of_an_agent_run_on_a_worker_and_its_answers_and_changes_return() {
     let test_ws = workspace();
     let root = [
         send("train it"),
