@@ -82,7 +82,9 @@ impl Travel<'_> {
         report(&manifest.left_out, "is not sent");
         let packs = {
             let mut packs = blobs.packs.lock();
-            manifest.files.values().filter_map(Node::hash).for_each(|it| drop(packs.use_content(&it)));
+            for hash in manifest.files.values().filter_map(Node::hash) {
+                packs.use_content(&hash);
+            }
             packs.remember(&remembered);
             packs.used()
         };
