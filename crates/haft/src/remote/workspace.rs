@@ -48,6 +48,13 @@ impl Landed {
     }
 }
 
+/// A workspace that was made from a snapshot.
+pub(super) struct Made {
+    manifest: Manifest,
+    /// The packs of its contents.
+    packs: Vec<Pack>,
+}
+
 /// The way of workspaces through an engine.
 pub(crate) struct Travel<'a> {
     pub(crate) engine: &'a Arc<dyn Engine>,
@@ -106,17 +113,16 @@ impl Travel<'_> {
     ///
     /// # Errors
     /// When a content can't be had, or the disk is full.
-    pub(super) async fn materialize(
-        &self,
-        id: &BlobId,
-        contents: &Path,
-        to: &Path,
-    ) -> Result<Manifest, Fault> {
+    pub(super) async fn materialize(&self, id: &BlobId, contents: &Path, to: &Path) -> Result<Made, Fault> {
         let (manifest, packs) = self.bundle(id).await?;
         let manifest = Manifest::from_bytes(&manifest)?;
-        let (blobs, contents, to) = (self.blobs(packs), contents.to_owned(), to.to_owned());
+        let (blobs, contents, to) = (self.blobs(packs.clone()), contents.to_owned(), to.to_owned());
         blobs.prefetch(&manifest, &contents).await?;
-        blocking(move || materialize(&manifest, &blobs, &Cache::new(&contents), &to).map(|()| manifest)).await
+        blocking(move || {
+            materialize(&manifest, &blobs, &Cache::new(&contents), &to)?;
+            Ok(Made { manifest, packs })
+        })
+        .await
     }
 
     /// Stores what changed in a folder since it was made, and returns the id of the patch; none if nothing changed. Files
@@ -126,22 +132,28 @@ impl Travel<'_> {
     /// When the folder can't be read, or the engine can't be reached.
     pub(super) async fn difference(
         &self,
-        made: &Manifest,
+        made: &Made,
         folder: &Path,
         of_worker: &Runtime,
     ) -> Result<Option<BlobId>, Fault> {
-        let (blobs, made, folder) = (self.blobs(Vec::new()), made.clone(), folder.to_owned());
+        let (blobs, base, folder) = (self.blobs(Vec::new()), made.manifest.clone(), folder.to_owned());
         let (masking, to) = (of_worker.clone(), blobs.clone());
         let patch = blocking(move || {
             let is_secret = move |text: &str| matches!(masking.masked(text), std::borrow::Cow::Owned(_));
-            Patch::between(&made, &Source::folder(&folder, is_secret)?, &to)
+            Patch::between(&base, &Source::folder(&folder, is_secret)?, &to)
         })
         .await?;
         blobs.settle().await?;
         if patch.is_empty() && patch.left_out.is_empty() {
             return Ok(None);
         }
-        let packs = blobs.packs.lock().used();
+        let mut packs = blobs.packs.lock().used();
+        // A file that is refused is shown beside what it was made on.
+        let mut before = Packs::of(made.packs.clone());
+        for hash in patch.changes.iter().filter_map(|it| it.before.as_ref()?.hash()) {
+            before.use_content(&hash);
+        }
+        packs.extend(before.used());
         self.put_bundle(patch.to_bytes(), packs).await.map(Some)
     }
 

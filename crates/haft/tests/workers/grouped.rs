@@ -18,6 +18,10 @@ fn group(test_ws: &TestWorkspace, root: &[Value], theirs: &[Value], more: &str) 
     test_ws.put("group.toml", text);
 }
 
+fn recipe(test_ws: &TestWorkspace) -> String {
+    test_ws.at("group.toml").display().to_string()
+}
+
 fn command(more: &[&str]) -> Vec<String> {
     [&["--trust", "group", "run", "--json"], more].concat().into_iter().map(str::to_owned).collect()
 }
@@ -55,9 +59,9 @@ fn turns_of_an_agent_run_on_a_worker_and_its_answers_and_changes_return() {
         says("trained"),
     ];
     group(&test_ws, &root, &theirs, "on = [\"gpu\"]\ntools = [\"shell\"]\nwires = [\"root\"]");
-    let ran = test_ws.run(&["--trust", "group", "check", "group.toml"]);
+    let ran = test_ws.run(&["--trust", "group", "check", &recipe(&test_ws)]);
     assert!(ran.code == 0 && ran.out.contains("on workers: gpu"), "{ran:?}");
-    let running = starts(&test_ws, &["group.toml", "go"]);
+    let running = starts(&test_ws, &[&recipe(&test_ws), "go"]);
     // It waits, and says for whom.
     until(&running.out, "no worker is there");
     let _worker = Worker::start(&test_ws, &["--labels", "gpu", "--approve", "auto"]);
@@ -76,8 +80,8 @@ fn group_that_was_killed_reads_the_result_of_its_turn_on_a_worker() {
         format!("echo e >> {}; until [ -e go ]; do sleep 0.02; done; rm go; echo n > new.txt", log.display());
     let theirs = [shell(&command), says("worked")];
     group(&test_ws, &root, &theirs, "on = \"any\"\nwires = [\"root\"]");
-    let worker = Worker::start(&test_ws, &["--approve", "auto", "--sandbox", "off"]);
-    let mut running = starts(&test_ws, &["group.toml", "go"]);
+    let worker = Worker::start(&test_ws, &["--approve", "auto", "--sandbox", "full"]);
+    let mut running = starts(&test_ws, &[&recipe(&test_ws), "go"]);
     becomes("the effect", || log.exists());
     running.child.kill().unwrap();
     running.ended();
@@ -101,7 +105,7 @@ fn lost_turn_on_a_worker_is_a_failure_that_reaches_the_root() {
     let theirs = [shell("touch began; sleep 600"), says("never")];
     group(&test_ws, &root, &theirs, "on = \"any\"");
     let worker = Worker::start(&test_ws, &["--approve", "auto"]);
-    let running = starts(&test_ws, &["group.toml", "go"]);
+    let running = starts(&test_ws, &[&recipe(&test_ws), "go"]);
     becomes("the turn runs", || workspaces(&test_ws).iter().any(|it| it.join("began").exists()));
     drop(worker);
     let ran = running.ended();
@@ -126,18 +130,18 @@ fn agent_on_a_worker_with_something_that_works_only_here_is_refused_by_name() {
         group(&test_ws, &[says_one()], &[says_one()], "");
         let text = test_ws.text("group.toml").replace("model = \"script:theirs.jsonl\"\n", "");
         test_ws.put("group.toml", format!("{text}on = \"gpu\"\n{more}\n"));
-        let ran = test_ws.run(&["--trust", "group", "run", "group.toml", "go"]);
+        let ran = test_ws.run(&["--trust", "group", "run", &recipe(&test_ws), "go"]);
         assert!(ran.code != 0 && ran.err.contains(says), "{more}: {ran:?}");
     }
     group(&test_ws, &[says_one()], &[says_one()], "on = \"a b\"");
-    let ran = test_ws.run(&["--trust", "group", "check", "group.toml"]);
+    let ran = test_ws.run(&["--trust", "group", "check", &recipe(&test_ws)]);
     assert!(ran.err.contains("`a b` is not a label"), "{ran:?}");
     let text = "[group]\nname = \"play\"\n[group.root]\non = \"gpu\"\n";
     test_ws.put("group.toml", text);
-    let ran = test_ws.run(&["--trust", "group", "check", "group.toml"]);
+    let ran = test_ws.run(&["--trust", "group", "check", &recipe(&test_ws)]);
     assert!(ran.err.contains("`root` is privileged and has `on`"), "{ran:?}");
     test_ws.put("c/config.yaml", "name: c\non: gpu\n");
-    let ran = test_ws.run(&["--trust", "group", "check", "c"]);
+    let ran = test_ws.run(&["--trust", "group", "check", &test_ws.at("c").display().to_string()]);
     assert!(ran.err.contains("`on` is not a key of a creature's config"), "{ran:?}");
 }
 
