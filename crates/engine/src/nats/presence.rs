@@ -107,8 +107,9 @@ impl Requests {
 pub(super) async fn requested(nats: &Nats, worker: &str) -> Result<Option<Control>> {
     let mut seen = nats.requests.of(nats, worker);
     let known = timeout(ANSWER * 2, seen.wait_for(|it| *it != Seen::Unknown)).await;
-    let known =
-        *known.map_err(|_| unreachable("requests to this worker could not be read"))?.map_err(closed)?;
+    let known = *known
+        .map_err(|_| unreachable("requests to this worker could not be read"))?
+        .map_err(|it| closed(&it))?;
     Ok(match known {
         Seen::Request(control) => Some(control),
         Seen::Unknown | Seen::Nothing => None,
@@ -117,14 +118,14 @@ pub(super) async fn requested(nats: &Nats, worker: &str) -> Result<Option<Contro
 
 pub(super) async fn controlled(nats: &Nats, worker: &str) -> Result<Control> {
     let mut seen = nats.requests.of(nats, worker);
-    let seen = *seen.wait_for(|it| matches!(it, Seen::Request(_))).await.map_err(closed)?;
+    let seen = *seen.wait_for(|it| matches!(it, Seen::Request(_))).await.map_err(|it| closed(&it))?;
     match seen {
         Seen::Request(control) => Ok(control),
         Seen::Unknown | Seen::Nothing => Err(Error::Unreachable("the requests ended".to_owned())),
     }
 }
 
-fn closed(error: watch::error::RecvError) -> Error {
+fn closed(error: &watch::error::RecvError) -> Error {
     Error::Unreachable(format!("the requests to this worker are not followed: {error}"))
 }
 

@@ -107,7 +107,7 @@ impl Model for RemoteMember {
             tokio::spawn(async move {
                 if let Err(fault) = turn.run(&request, &cancel, &tell).await {
                     let error = ModelError::new(Breach::Refused, fault.what);
-                    let error = fault.next.into_iter().fold(error, |error, next| error.next(next));
+                    let error = fault.next.into_iter().fold(error, ModelError::next);
                     let _ = tell.send(Err(error));
                 }
             });

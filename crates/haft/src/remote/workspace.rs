@@ -321,11 +321,11 @@ impl Blobs for EngineBlobs {
 
     /// A small content is in a pack, or nowhere.
     fn lacking_contents(&self, contents: &[(BlobHash, u64)]) -> Result<Vec<BlobHash>, Fault> {
-        let (small, large): (Vec<&(BlobHash, u64)>, Vec<&(BlobHash, u64)>) =
-            contents.iter().partition(|it| it.1 <= PACKED as u64);
-        let mut lacking = self.lacking(&large.iter().map(|it| it.0).collect::<Vec<_>>())?;
+        let is_small = |it: &&(BlobHash, u64)| it.1 <= PACKED as u64;
+        let large: Vec<BlobHash> = contents.iter().filter(|it| !is_small(it)).map(|it| it.0).collect();
+        let mut lacking = self.lacking(&large)?;
         let mut packs = self.packs.lock();
-        lacking.extend(small.iter().map(|it| it.0).filter(|it| !packs.use_content(it)));
+        lacking.extend(contents.iter().filter(is_small).map(|it| it.0).filter(|it| !packs.use_content(it)));
         Ok(lacking)
     }
 

@@ -125,7 +125,6 @@ fn agent_on_a_worker_with_something_that_works_only_here_is_refused_by_name() {
         ("send = [\"news\"]", "has no tool `send_channel`, and can't send on `news`"),
         ("process = true", "`process` does not go with it"),
         ("pwd = \"sub\"", "`pwd` does not go with it"),
-        ("model = \"http://10.0.0.1/v1#m\"", "far"),
     ] {
         group(&test_ws, &[says_one()], &[says_one()], "");
         let text = test_ws.text("group.toml").replace("model = \"script:theirs.jsonl\"\n", "");
@@ -133,6 +132,14 @@ fn agent_on_a_worker_with_something_that_works_only_here_is_refused_by_name() {
         let ran = test_ws.run(&["--trust", "group", "run", &recipe(&test_ws), "go"]);
         assert!(ran.code != 0 && ran.err.contains(says), "{more}: {ran:?}");
     }
+    group(&test_ws, &[says_one()], &[says_one()], "on = \"gpu\"");
+    let text = test_ws.text("group.toml").replace("script:theirs.jsonl", "http://10.0.0.1/v1#m");
+    test_ws.put("group.toml", text);
+    let ran = test_ws.run(&["--trust", "group", "run", &recipe(&test_ws), "--to", "far", "go"]);
+    assert!(
+        ran.err.contains("a worker uses no address that a sender names: `http://10.0.0.1/v1#m`"),
+        "{ran:?}"
+    );
     group(&test_ws, &[says_one()], &[says_one()], "on = \"a b\"");
     let ran = test_ws.run(&["--trust", "group", "check", &recipe(&test_ws)]);
     assert!(ran.err.contains("`a b` is not a label"), "{ran:?}");
