@@ -11,6 +11,7 @@ mod error;
 mod files;
 mod interface;
 mod key;
+mod lease;
 mod leases;
 #[cfg(feature = "nats")]
 pub mod nats;
@@ -26,8 +27,9 @@ use std::{path::Path, sync::Arc};
 pub use error::{Error, Result};
 pub use interface::{Engine, LEASE, Options, PROTOCOL};
 pub use key::{BlobId, Key};
+pub use lease::Lease;
 pub use work::{
-    Control, Event, Grain, Lease, Listed, Need, Outcome, Source, State, Status, Stop, Update, Work, Worker,
+    Control, Event, Grain, Listed, Need, Outcome, Source, State, Status, Stop, Update, Work, Worker,
 };
 
 /// Opens the engine of a URL: `sqlite` (in `state/engine/`), or `nats://host:port` (`tls://host:port`); a comma between the

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{BlobId, Key, record::Record};
+use crate::{BlobId, Key};
 
 /// The size of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -101,27 +101,6 @@ impl Route {
             && self.labels.is_subset(&worker.labels)
             && self.needs.iter().all(|it| worker.has.contains(it))
     }
-}
-
-/// The right to run one piece of work, until another takes it over. Every change through it advances `revision`, the fencing
-/// token: a change on an older revision of another holder is refused.
-#[derive(Debug)]
-pub struct Lease {
-    pub key: Key,
-    /// The id of the worker that holds it.
-    pub worker: String,
-    /// The revision of the record as this holder last wrote it.
-    pub revision: u64,
-    /// How often the engine had offered the work before, after other workers lost it.
-    pub retries: u32,
-    /// The record at that revision: a change on it needs no look before.
-    pub(crate) record: Record,
-    /// Unique to this claim: it distinguishes two claims of one worker.
-    pub(crate) claim: String,
-    /// The number of the next event.
-    pub(crate) next_event: u64,
-    /// This holder's outcome was accepted.
-    pub(crate) ended: bool,
 }
 
 /// The end of a piece of work.
