@@ -12,8 +12,13 @@ use super::{
 
 /// A call that writes a file which needs approval, and asks for its progress.
 fn writes(id: u32) -> String {
+    writes_to(".envrc", id)
+}
+
+/// The message of a call that writes this control file.
+fn writes_to(path: &str, id: u32) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
-        "name": "write", "arguments": {"path": ".envrc", "content": format!("export A={id}\n"), "overwrite": true},
+        "name": "write", "arguments": {"path": path, "content": format!("export A={id}\n"), "overwrite": true},
         "_meta": {"progressToken": format!("t{id}")}}})
     .to_string()
 }
@@ -255,7 +260,8 @@ fn approval_of_one_session_is_not_decided_by_another_one() {
     let clients = [1, 2].map(|_| Client::new(&served, &token("approve")).begin());
     let first = clients[0].stream("POST /mcp", &writes(1));
     let open = approval(&served);
-    let second = clients[1].stream("POST /mcp", &writes(2));
+    // Another file: a call waits for one that changes the same file.
+    let second = clients[1].stream("POST /mcp", &writes_to(".mcp.json", 2));
     let other = wait_for("the other approval", || {
         let all = served.get("approvals")["approvals"].as_array().unwrap().clone();
         all.into_iter().find(|it| it["session"] != open["session"])

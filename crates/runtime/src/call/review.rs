@@ -156,12 +156,13 @@ impl Reviewing {
         };
         let effects = self.effects.clone();
         let about = About { rule: &rule, arguments: &self.arguments, effects, changes };
+        let sandbox = self.session.policy().sandbox;
         let answered = handle.block_on(asking.ask(about))?;
-        // The sandbox may have been narrowed while a person thought.
-        match self.decide(proposed)?.0 {
-            Decision::Deny(_) => Ok(Answered { allowed: Err(questions::narrowed()), ..answered }),
-            Decision::Allow | Decision::Ask(_) => Ok(answered),
+        // The sandbox may have been narrowed while a person thought. Deciding once more would count as a use of the grant.
+        if self.session.policy().sandbox < sandbox && matches!(self.decide(proposed)?.0, Decision::Deny(_)) {
+            return Ok(Answered { allowed: Err(questions::narrowed()), ..answered });
         }
+        Ok(answered)
     }
 
     /// Records a decision, before any change is made.
