@@ -407,9 +407,8 @@ def runs_no_text_of_a_model_a_tool_or_a_name(stage):
     it.check_clean()
 
 
-def runs_no_text_of_agents_triggers_or_mcp_clients(stage):
+def runs_no_text_of_triggers_or_mcp_clients(stage):
     table = payloads()
-    rounds = [table[at : at + 42] for at in range(0, len(table), 42)]
     armed = [agents.call("add_timer", interval=3600, prompt="\n".join(table), name="all"), *(agents.call("add_timer", interval=3600, prompt=it, name=it) for it in table[:12])]
     server = stage.server("xss-agents", [{"calls": armed}, {"say": "Armed."}], {".git/hooks/other": ""}, sandbox="workspace")
     it = stage.page(server)
@@ -427,26 +426,6 @@ def runs_no_text_of_agents_triggers_or_mcp_clients(stage):
     it.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
     it.page.wait_for_timeout(300)
     assert_nothing_ran(it)
-    # Messages among agents: in the list of the newest, and in the inbox of one that is paused.
-    send = lambda texts: [agents.call("group_send", to=to, message=one) for one in texts for to in ("worker", "critic")]
-    root = agents.lines({"say": "ready"}, *[line for texts in rounds for line in ({"calls": send(texts)}, {"say": "sent"})])
-    group = agents.Group(stage, server, root)
-    it.go("groups")
-    card = it.page.locator(".group")
-    card.wait_for()
-    member = lambda name: card.locator(".rows > li", has=it.page.get_by_role("link", name=name, exact=True))
-    for name in ("worker", "critic"):
-        member(name).get_by_role("button", name="Pause").click()
-        wait_until("it is paused", lambda name=name: "paused" in member(name).inner_text())
-    name = card.locator("h2").inner_text()
-    for at, texts in enumerate(rounds):
-        group.send(name, "root", table[at])
-        # The newest is shown by its first words.
-        wait_until("they are shown", lambda texts=texts: card.locator(".messages").first.text_content().find(texts[-1].split("\n")[0].strip()[:12]) >= 0, 60)
-        it.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-        it.page.wait_for_timeout(200)
-        assert_nothing_ran(it)
-    assert card.locator(".inbox li").count() == 40, card.locator(".inbox li").count()
     # A client of MCP, by its name, its call and what it says.
     token = it.api("POST", "tokens", {"name": "robot", "role": "approve"})["body"]["token"]
     it.go("approvals")
@@ -765,7 +744,7 @@ PARTS = [
     shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream, shows_the_transcript_byte_for_byte_through_cut_connections,
     shows_the_transcript_after_the_server_was_killed_at_each_kind_of_row, shows_a_command_as_interrupted_that_ended_with_the_server, keeps_little_of_a_long_session_in_the_page,
     fits_320_pixels_and_has_no_violations_of_axe, runs_no_text_of_a_model_a_tool_or_a_name,
-    runs_no_text_of_agents_triggers_or_mcp_clients,
+    runs_no_text_of_triggers_or_mcp_clients,
 ]
 
 
