@@ -110,31 +110,38 @@ impl<S: Storage> Shared<S> {
     /// Changes the record through a lease. The change applies to the very revision on which the fence was checked; another's
     /// change in between, such as a request to cancel, leads to another look.
     async fn change(&self, lease: &Lease, change: impl Fn(&Record) -> Record) -> Result<(Record, u64)> {
-        let id = lease.key.text();
-        // The storage compares the revision, so the record as this holder wrote it last needs no look.
-        if lease.record.held_by(&lease.claim).is_ok() {
-            let next = change(&lease.record);
-            if let Some(revision) = self.storage.replace(&id, &next, lease.revision).await? {
-                return Ok((next, revision));
-            }
+        if let Some(changed) = self.change_own(lease, &change).await? {
+            return Ok(changed);
         }
         loop {
             let (record, revision) = self.fenced_record(lease).await?;
             let next = change(&record);
-            if let Some(revision) = self.storage.replace(&id, &next, revision).await? {
+            if let Some(revision) = self.storage.replace(&lease.key.text(), &next, revision).await? {
                 return Ok((next, revision));
             }
         }
     }
 
+    /// Changes the record as this holder wrote it last, without a look: the storage compares the revision. Returns `None` if it is
+    /// another one by now.
+    async fn change_own(
+        &self,
+        lease: &Lease,
+        change: impl Fn(&Record) -> Record,
+    ) -> Result<Option<(Record, u64)>> {
+        if lease.record.held_by(&lease.claim).is_err() {
+            return Ok(None);
+        }
+        let next = change(&lease.record);
+        let revision = self.storage.replace(&lease.key.text(), &next, lease.revision).await?;
+        Ok(revision.map(|revision| (next, revision)))
+    }
+
     async fn finish(&self, lease: &Lease, outcome: &Outcome) -> Result<(Record, u64)> {
         let id = lease.key.text();
         let end = |record: &Record| record.ended(outcome.clone(), Some(&lease.claim));
-        if lease.record.held_by(&lease.claim).is_ok() {
-            let next = end(&lease.record);
-            if let Some(revision) = self.storage.replace(&id, &next, lease.revision).await? {
-                return Ok((next, revision));
-            }
+        if let Some(ended) = self.change_own(lease, end).await? {
+            return Ok(ended);
         }
         loop {
             if let Some((record, revision)) = self.storage.load(&id).await?
