@@ -127,9 +127,9 @@ impl Session {
     }
 }
 
-/// Returns whether a folder above this path is one of these paths.
-fn is_below_one_of(path: &str, paths: &HashSet<&str>) -> bool {
-    path.match_indices('/').any(|(at, _)| paths.contains(&path[..at]))
+/// Returns the folders above a path below the workspace, the outermost first.
+pub fn folders_above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
 /// Decides about one file. `changed` are the paths that the call changes.
@@ -146,7 +146,7 @@ fn place(session: &Arc<SessionState>, path: &str, changed: &HashSet<&str>) -> Re
     let location = match found {
         Ok(found) if is_there(&found) => found.join(name),
         // The same call may remove the file or the symlink on the way; the change of this file checks that.
-        found if is_below_one_of(path, changed) => {
+        found if folders_above(path).any(|it| changed.contains(it)) => {
             let there = |it: &Path| roots.locate(it.to_str()?).ok().filter(|found| found.absolute() == it);
             let near = Path::new(&folder).ancestors().skip(1).find_map(|it| Some((it, there(it)?)));
             match (near, found) {

@@ -44,7 +44,7 @@ pub use catalog::{AgentMode, Catalog, Listing};
 pub use deadline::DEADLINE;
 pub use execution::{Commands, Own};
 pub use jobs::{Event, OwedJob, is_of_a_job};
-pub use landing::{Landing, Target, TargetLock};
+pub use landing::{Landing, Target, TargetLock, folders_above};
 pub use network_config::NetworkConfig;
 pub use registry::{Failure, Registry, Snapshot};
 pub use repair::Arguments;

@@ -14,7 +14,7 @@ use kit::{
     files::{Becomes, Before, Loaded, Named, Proposal, Was},
     text::Content,
 };
-use runtime::Target;
+use runtime::{Target, folders_above};
 use tokio_util::sync::CancellationToken;
 
 use crate::{BlobHash, Blobs, Patch, blobs::verified, manifest::Node, patch::Change, refusal};
@@ -140,11 +140,6 @@ struct Step<'a> {
     /// The folders without any file that are in the place of the file, by their paths below the workspace: a snapshot has
     /// no empty folders, so nobody decided that they stay.
     empty_folders: Vec<String>,
-}
-
-/// Returns the folders above a path.
-fn folders_above(path: &str) -> impl Iterator<Item = &str> {
-    path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
 /// Returns the paths of files that become folders, or folders that become files, with what is in them. An undo has to put these
