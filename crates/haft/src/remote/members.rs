@@ -13,13 +13,14 @@ use agent::model::{
 use engine::{Key, Outcome, State};
 use futures_util::{StreamExt as _, stream};
 use groups::service::Meter;
-use kit::{Fault, counted};
+use kit::Fault;
 use runtime::{Session, WeakSession};
-use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use super::{Followed, Landed, Sender, SessionResult, Subagents, Task, Travel};
+use super::{
+    Followed, Landed, Sender, SessionResult, Subagents, Task, Travel, result_of, workspace::changed_here,
+};
 
 /// Attempts of one turn that were lost or cancelled before, after which nothing more is tried.
 const ATTEMPTS: u32 = 100;
@@ -180,36 +181,20 @@ impl Turn {
                 return Err(failed(what.into()).next("Its changes of files are lost with it."));
             }
         };
-        let result: SessionResult = serde_json::from_value(result)
-            .map_err(|error| failed(format!("the worker's result can't be read: {error}")))?;
+        let result: SessionResult = result_of(result)?;
         let landed = match &patch {
             Some(patch) => {
                 Travel { engine: &sender.engine }.land(patch, session, &CancellationToken::new()).await?
             }
             None => Vec::new(),
         };
-        let ended = &result.ended;
-        self.meter.add_cost(ended.get("cost").and_then(Value::as_f64).unwrap_or_default());
-        let tokens = |name| ended.get("usage").and_then(|it| it.get(name)).and_then(Value::as_u64);
-        let input = tokens("input").unwrap_or_default();
-        let usage = Usage { input, output: tokens("output").unwrap_or_default(), ..Usage::default() };
-        let why = match ended.get("ended").and_then(Value::as_str) {
-            Some("done") => Why::Done,
-            Some("limit") => Why::Length,
-            _ => {
-                let why = ended.get("error").and_then(|it| it.get("what")).and_then(Value::as_str);
-                return Err(failed(format!("on {}: {}", result.host, why.unwrap_or("it did not end"))));
-            }
-        };
-        let changed: Vec<&str> =
-            landed.iter().filter(|it| it.refused.is_none()).map(|it| it.path.as_str()).collect();
+        self.meter.add_cost(result.cost().unwrap_or_default());
+        let usage =
+            Usage { input: result.tokens("input"), output: result.tokens("output"), ..Usage::default() };
+        let is_complete = result.is_complete()?;
         let mut parts = Vec::new();
-        if !changed.is_empty() {
-            let changed =
-                format!("Changed {} here: {}.\n", counted(changed.len(), "file"), changed.join(", "));
-            parts.push(Event::Reasoning(changed));
-        }
-        parts.push(Event::Text(text_of(ended, &landed, why)));
+        parts.extend(changed_here(&landed).map(|it| Event::Reasoning(format!("Changed {it}.\n"))));
+        parts.push(Event::Text(text_of(&result, &landed, is_complete)));
         parts.extend([Event::Used(usage), Event::End(Why::Done)]);
         parts.into_iter().for_each(|it| drop(tell.send(Ok(it))));
         Ok(())
@@ -277,9 +262,9 @@ fn shown(item: &Item) -> Option<String> {
 }
 
 /// Returns the answer, with each file that could not be changed here.
-fn text_of(ended: &Value, landed: &[Landed], why: Why) -> String {
-    let mut text = ended.get("text").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if why == Why::Length {
+fn text_of(result: &SessionResult, landed: &[Landed], is_complete: bool) -> String {
+    let mut text = result.text().to_owned();
+    if !is_complete {
         text.push_str("\n\n(The turn ended at a limit on the worker.)");
     }
     for it in landed {

@@ -21,6 +21,8 @@ use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use engine::Engine;
 use kit::{Fault, Kind};
 use runtime::config::parse_path;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 pub(crate) use call::{CallResult, RemoteCall};
 pub(crate) use child::OfWorker;
@@ -63,6 +65,15 @@ pub(crate) async fn open(address: Option<&str>, place: &Place) -> Result<Arc<dyn
 /// Returns labels as a person types them.
 pub(crate) fn shown(labels: &BTreeSet<String>) -> String {
     if labels.is_empty() { ANY.to_owned() } else { labels.iter().cloned().collect::<Vec<_>>().join(",") }
+}
+
+/// Reads the result that a worker stored.
+///
+/// # Errors
+/// When it has another form.
+pub(crate) fn result_of<T: DeserializeOwned>(stored: Value) -> Result<T, Fault> {
+    serde_json::from_value(stored)
+        .map_err(|error| Fault::new(Kind::Failed, format!("the worker's result can't be read: {error}")))
 }
 
 /// Returns an error of the engine as a fault.

@@ -11,6 +11,7 @@ use std::{
 };
 
 use engine::{Engine, Error, Grain, Key, Lease, Outcome, Stop, Work};
+use kit::{Fault, Kind};
 use runtime::Runtime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -56,6 +57,39 @@ pub(crate) struct SessionResult {
     pub(crate) host: String,
     /// Its duration in milliseconds.
     pub(crate) ms: u64,
+}
+
+impl SessionResult {
+    /// Returns whether the session ended as it was meant to; false if it ended at a limit.
+    ///
+    /// # Errors
+    /// The reason why it failed.
+    pub(super) fn is_complete(&self) -> Result<bool, Fault> {
+        match self.ended.get("ended").and_then(Value::as_str) {
+            Some("done") => Ok(true),
+            Some("limit") => Ok(false),
+            _ => {
+                let why = self.ended.get("error").and_then(|it| it.get("what")).and_then(Value::as_str);
+                let why = why.unwrap_or("it did not end");
+                Err(Fault::new(Kind::Failed, format!("on {}: {why}", self.host)))
+            }
+        }
+    }
+
+    /// Returns its last words.
+    pub(super) fn text(&self) -> &str {
+        self.ended.get("text").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Returns a number of its usage: `input`, `output`.
+    pub(super) fn tokens(&self, kind: &str) -> u64 {
+        self.ended.get("usage").and_then(|it| it.get(kind)).and_then(Value::as_u64).unwrap_or_default()
+    }
+
+    /// Returns its cost in dollars, if that is known.
+    pub(super) fn cost(&self) -> Option<f64> {
+        self.ended.get("cost").and_then(Value::as_f64)
+    }
 }
 
 /// Why a session was stopped.

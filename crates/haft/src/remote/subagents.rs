@@ -3,14 +3,17 @@
 use agent::{Elsewhere, profiles::Profiles};
 use engine::{Key, Outcome};
 use kit::{
-    Cx, Fault, Kind, counted,
+    Cx, Fault, Kind,
     services::{Report, Soon, Task as Delegated, TaskEnd},
 };
 use runtime::Session;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Followed, Landed, Sender, SessionResult, Task, Travel, labels, needs::needs_of};
+use super::{
+    Followed, Landed, Sender, SessionResult, Task, Travel, labels, needs::needs_of, result_of,
+    workspace::changed_here,
+};
 use crate::{Options, Place};
 
 /// Sends the tasks of a session's agent to workers.
@@ -109,9 +112,7 @@ impl Subagents {
                 return Err(Fault::new(Kind::Failed, what).next("Its changes of files are lost with it."));
             }
         };
-        let result: SessionResult = serde_json::from_value(result).map_err(|error| {
-            Fault::new(Kind::Failed, format!("the worker's result can't be read: {error}"))
-        })?;
+        let result: SessionResult = result_of(result)?;
         let landed = match &patch {
             Some(patch) => {
                 Travel { engine: &sender.engine }.land(patch, session, &CancellationToken::new()).await?
@@ -129,36 +130,24 @@ fn words(task: &Delegated) -> String {
 }
 
 fn report(result: SessionResult, profile: Option<String>, landed: &[Landed]) -> Result<Report, Fault> {
-    let SessionResult { ended, host, ms, .. } = result;
-    let text = |name: &str| ended.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let number = |it: Option<&Value>| it.and_then(Value::as_u64).unwrap_or_default();
-    let end = match ended.get("ended").and_then(Value::as_str) {
-        Some("done") => TaskEnd::Completed,
-        Some("limit") => TaskEnd::Limit(format!("a limit on {host}")),
-        _ => {
-            let why = ended.get("error").and_then(|it| it.get("what")).and_then(Value::as_str);
-            return Err(Fault::new(Kind::Failed, format!("on {host}: {}", why.unwrap_or("it did not end"))));
-        }
+    let end = match result.is_complete()? {
+        true => TaskEnd::Completed,
+        false => TaskEnd::Limit(format!("a limit on {}", result.host)),
     };
-    let mut notes = Vec::new();
-    let changed: Vec<&str> = landed.iter().filter(|it| it.is_changed()).map(|it| it.path.as_str()).collect();
-    if !changed.is_empty() {
-        notes.push(format!("changed {} here: {}", counted(changed.len(), "file"), changed.join(", ")));
-    }
+    let mut notes: Vec<String> = changed_here(landed).map(|it| format!("changed {it}")).into_iter().collect();
     let refused =
         landed.iter().filter_map(|it| Some(format!("not changed: {}: {}", it.path, it.refused.as_ref()?)));
     notes.extend(refused);
-    let usage = ended.get("usage");
-    let tokens = ["input", "output"].iter().map(|it| number(usage.and_then(|usage| usage.get(it)))).sum();
+    let steps = result.ended.get("steps").and_then(Value::as_u64).unwrap_or_default();
     Ok(Report {
-        agent: host,
         profile,
         ended: end,
-        text: text("text"),
-        steps: usize::try_from(number(ended.get("steps"))).unwrap_or_default(),
-        tokens,
-        cost: ended.get("cost").and_then(Value::as_f64),
-        took: std::time::Duration::from_millis(ms),
+        text: result.text().to_owned(),
+        steps: usize::try_from(steps).unwrap_or_default(),
+        tokens: result.tokens("input") + result.tokens("output"),
+        cost: result.cost(),
+        took: std::time::Duration::from_millis(result.ms),
+        agent: result.host,
         notes,
     })
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use engine::{BlobId, Engine, Source as Content};
 use futures_util::{StreamExt as _, stream};
-use kit::{Fault, Kind, services::Soon};
+use kit::{Fault, Kind, counted, services::Soon};
 use parking_lot::Mutex;
 use runtime::{Runtime, Session};
 use serde::Serialize;
@@ -46,6 +46,12 @@ impl Landed {
     pub(crate) fn is_changed(&self) -> bool {
         self.refused.is_none() && !self.already
     }
+}
+
+/// Returns the files that were changed here, for a model: `2 files here: a, b`. `None` if there are none.
+pub(super) fn changed_here(landed: &[Landed]) -> Option<String> {
+    let changed: Vec<&str> = landed.iter().filter(|it| it.is_changed()).map(|it| it.path.as_str()).collect();
+    (!changed.is_empty()).then(|| format!("{} here: {}", counted(changed.len(), "file"), changed.join(", ")))
 }
 
 /// A workspace that was made from a snapshot.

@@ -99,12 +99,7 @@ impl Call {
             Followed::Event(_) | Followed::Taken { .. } => {}
         };
         let (result, patch) = match sender.follow(&work, cancel, see).await?.0 {
-            Outcome::Done { result, patch } => {
-                let result: CallResult = serde_json::from_value(result).map_err(|error| {
-                    Fault::new(Kind::Failed, format!("the worker's result can't be read: {error}"))
-                })?;
-                (result, patch)
-            }
+            Outcome::Done { result, patch } => (remote::result_of::<CallResult>(result)?, patch),
             Outcome::Cancelled => {
                 print::err("haft: stopped; nothing was changed here");
                 return Ok(ExitCode::from(STOPPED));

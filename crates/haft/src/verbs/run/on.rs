@@ -159,12 +159,7 @@ impl Run {
             ready.sender.follow(&work, &ready.cancel, |followed| shows.see(followed)).await?;
         shows.end();
         let (result, patch) = match outcome {
-            Outcome::Done { result, patch } => {
-                let result: SessionResult = serde_json::from_value(result).map_err(|error| {
-                    Fault::new(Kind::Failed, format!("the worker's result can't be read: {error}"))
-                })?;
-                (result, patch)
-            }
+            Outcome::Done { result, patch } => (remote::result_of::<SessionResult>(result)?, patch),
             Outcome::Cancelled => return Ok(self.stopped()),
             Outcome::Failed { error } => {
                 return Err(Fault::new(Kind::Failed, error).next("Nothing was changed here."));
