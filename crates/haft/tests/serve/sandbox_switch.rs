@@ -1,4 +1,4 @@
-//! The switch of a session's sandbox: who may, what it does at once, and what stays of it.
+//! Switching a session's sandbox: by whom, its effect on what runs, and after a restart.
 
 use serde_json::{Value, json};
 
