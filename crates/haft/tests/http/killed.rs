@@ -25,7 +25,8 @@ fn client_that_reconnects_with_its_token_finds_its_jobs() {
     );
     let waited = http_server.call(ANN, &session, "wait", json!({"job": "job_1"}));
     assert!(waited.contains("exit 3"), "{waited}");
-    let long = "seq 1 20000; echo last; exec sleep 1000";
+    // The title of a job is its command, which must not contain what the job writes.
+    let long = "seq 1 20000; echo la''st; exec sleep 1000";
     http_server.call(ANN, &session, "shell", json!({"command": long, "run_in_background": true}));
     // Another session of hers sees what is on disk: this is the event to wait for.
     let other = http_server.begin(ANN);
@@ -101,8 +102,8 @@ fn named_session_finds_its_jobs_after_a_kill() {
     let mut first = Pipes::start(&test_ws);
     first.call("shell", &json!({"command": format!("{SAID}; exit 3"), "run_in_background": true}));
     first.call("wait", &json!({"job": "job_1"}));
-    first.call("shell", &json!({"command": "echo began; exec sleep 1000", "run_in_background": true}));
-    // The same session, looked at by another process, shows what is on disk.
+    first.call("shell", &json!({"command": "echo be''gan; exec sleep 1000", "run_in_background": true}));
+    // Another process with the same session reads what is on disk, also the output of the job.
     let mut other = Pipes::start(&test_ws);
     while !other.call("read_job", &json!({"job": "job_2"})).contains("began") {}
     drop(first);
