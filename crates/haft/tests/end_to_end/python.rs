@@ -147,6 +147,22 @@ fn nothing_is_left_of_the_call_before() {
 }
 
 #[test]
+fn code_finds_the_names_and_paths_of_a_fresh_interpreter() {
+    kit::needs!(Python);
+    // The interpreter has done the work of a call once before the call came, and that leaves no trace.
+    let code = "\
+import builtins, sys
+names = sorted(it for it in globals() if it not in ('builtins', 'sys', '__annotations__'))
+print(sys.argv, sys.orig_argv[1:], sys.path.index(''), sys.path.count(''), hasattr(builtins, '_'), sys.stdin.name)
+print(names, sys.modules['__main__'].__dict__ is globals(), sys.exc_info()[0])";
+    assert_eq!(
+        says(code),
+        "['-c'] ['-c'] 0 1 False <stdin>\n\
+         ['__builtins__', '__doc__', '__loader__', '__name__', '__package__', '__spec__'] True None"
+    );
+}
+
+#[test]
 fn an_exception_shows_its_lines_and_none_of_ours() {
     kit::needs!(Python);
     assert_eq!(

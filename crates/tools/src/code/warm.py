@@ -45,6 +45,10 @@ LAST_WORDS = 0.1
 # The next fork is made once the code of a call has ended, or after this long: it would slow the code down.
 PAUSE = 0.02
 LIBRARY = os.path.dirname(os.__file__) + os.sep
+# A fork shares its memory until one of the two writes, and counting a reference is writing: then a page is copied, and
+# a call that copies 400 takes twice as long. So each process does before a call what the call will need (`rehearse`),
+# what it need not free stays in `HELD`, and nobody goes through all of `sys.modules`, whose names lie everywhere.
+HELD = []
 
 
 class Request:
@@ -132,6 +136,14 @@ def serve():
         data = struct.pack(f"{len(descriptors)}i", *descriptors)
         socket.sendmsg([b"c"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, data)])
 
+    def rehearse_call():
+        ends = _socket.socketpair()
+        send(ends[0], 0, 0, 0, 0)
+        for descriptor in receive(ends[1], 4):
+            os.close(descriptor)
+        for end in ends:
+            end.close()
+
     def stand_by():
         """Forks a keeper, and lets it fork. Comes back twice: here, and in the process for the code."""
         ours, keepers = _socket.socketpair()
@@ -150,12 +162,16 @@ def serve():
                 child = os.fork()
                 if child != 0:
                     codes.close()
+                    rehearse_call()
                     keep(child, lambda: receive(keepers, 1)[0], select, scratch)
                 keepers.close()
                 os.setsid()
-                # What is used here first need not be copied when it counts.
-                for part in compiled(Request(["last"], "None")):
-                    exec(part, {})
+                try:
+                    rehearse_call()
+                    rehearse()
+                except Exception:
+                    # The call finds out whether it matters.
+                    pass
                 request = begin(*receive(codes, 4), codes)
                 request.move_to(scratch)
                 return None, request
@@ -167,6 +183,8 @@ def serve():
         watch = os.pidfd_open(keeper)
         watched[watch] = keeper
         poll.register(watch, select.POLLIN)
+        rehearse_call()
+        [stamp(it) for it in places]
         return (ours, ours_too), None
 
     adopt()
@@ -186,6 +204,9 @@ def serve():
     poll.register(3, select.POLLIN)
     # What is made at first use is made once, and not in every call.
     compiled(Request(["last"], "0"))
+    sys.path_importer_cache.clear()
+    Modules.note()
+    HELD.extend((adopt, receive, send, stand_by, rehearse_call, poll, door, watched, places, stamps, sys.stdin))
     gc.collect()
     gc.freeze()
     ready, request = stand_by()
@@ -252,8 +273,14 @@ def stamp(path):
 
 def keep(child, receive, select, scratch):
     """Waits for the process that runs the code, and ends what it leaves."""
+    ended = os.pidfd_open(child)
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    poll.poll(0)
+    remove(scratch)
     control = receive()
-    status, was_let_be = watch(child, control, select)
+    poll.register(control, select.POLLIN)
+    status, was_let_be = watch(child, ended, control, poll)
     if os.WIFSIGNALED(status):
         end = f"signal {os.WTERMSIG(status)}"
     else:
@@ -268,12 +295,8 @@ def keep(child, receive, select, scratch):
     os._exit(0)
 
 
-def watch(child, control, select):
+def watch(child, ended, control, poll):
     """Waits until the code has ended, or ends it when haft says so. Gives its status, and whether it was let be."""
-    ended = os.pidfd_open(child)
-    poll = select.poll()
-    poll.register(ended, select.POLLIN)
-    poll.register(control, select.POLLIN)
     if ended in [descriptor for descriptor, _ in poll.poll()]:
         return os.waitpid(child, 0)[1], True
     try:
@@ -372,7 +395,7 @@ def begin(control, request, stdin, output, codes):
 
 
 def run(request):
-    """Runs the code as `python3 -c` would; gives its exit status and what `leave` has to know."""
+    """Runs the code as `python3 -c` would; gives its exit status."""
     try:
         os.chdir(request.folder)
     except OSError as error:
@@ -382,7 +405,6 @@ def run(request):
     sys.path.insert(0, "")
     sys.path_importer_cache.clear()
     step_aside()
-    modules = frozenset(sys.modules)
     gc.freeze()
     main = type(sys)("__main__")
     names = vars(main)
@@ -396,27 +418,79 @@ def run(request):
         lines[-1] += "\n"
     # Without a time, so that nobody looks for the file.
     linecache.cache[CODE] = (len(request.code), None, lines, CODE)
-    return execute(request, names), modules
+    return execute(request, names)
+
+
+class Modules:
+    """The modules that are there before the code runs."""
+
+    known, newest = frozenset(), None
+    # Those that only we imported, by the names that a file or folder with such a module has.
+    ours = {}
+
+    @classmethod
+    def note(cls):
+        cls.known = frozenset(sys.modules)
+        cls.newest = list(sys.modules)[-1]
+        ours = [it for it in cls.known if it not in STARTED_WITH and "." not in it]
+        cls.ours = {file: name for name in ours for file in (name, name + ".py")}
+
+    @classmethod
+    def new(cls):
+        """Those that the code imported."""
+        if sys.version_info < (3, 8):
+            return [it for it in list(sys.modules) if it not in cls.known]
+        found = []
+        # From the end, where the new ones are.
+        for name in reversed(sys.modules):
+            if name == cls.newest:
+                break
+            if name not in cls.known:
+                found.append(name)
+        return found
 
 
 def step_aside():
     """What lies in the code's folder comes before the library, as if nothing had been imported yet."""
-    ours = [it for it in sys.modules if it not in STARTED_WITH and "." not in it]
-    there = set()
+    gone = set()
+    for name in hidden_by_folder():
+        if os.path.exists(name + ".py") or os.path.exists(name + "/__init__.py"):
+            gone.update(it for it in sys.modules if it == name or it.startswith(name + "."))
+    if gone:
+        for name in gone:
+            del sys.modules[name]
+        Modules.note()
+
+
+def hidden_by_folder():
+    """Those of our modules that something in this folder may have the name of."""
+    found, listed = set(), 0
     # A short folder is listed; in a long one it is quicker to ask for each.
     with os.scandir(".") as entries:
         for entry in entries:
-            there.add(entry.name)
-            if len(there) > 200:
-                there = None
-                break
-    for name in ours:
-        if there is not None and name not in there and name + ".py" not in there:
-            continue
-        if os.path.exists(name + ".py") or os.path.exists(name + "/__init__.py"):
-            for module in list(sys.modules):
-                if module == name or module.startswith(name + "."):
-                    del sys.modules[module]
+            listed += 1
+            if listed > 200:
+                return set(Modules.ours.values())
+            if entry.name in Modules.ours:
+                found.add(Modules.ours[entry.name])
+    return found
+
+
+def rehearse():
+    """Does what each call will do, and puts back what that changed."""
+    read, write = os.pipe()
+    os.write(write, b"4 1 4\nlast/None")
+    os.close(write)
+    request = Request.read(read)
+    os.close(read)
+    before = sys.argv, sys.orig_argv, list(sys.path), sys.modules["__main__"]
+    run(request)
+    sys.argv, sys.orig_argv, sys.path[:], sys.modules["__main__"] = before
+    if sys.stdout is not None:
+        sys.stdout.write("")
+    kind_of_input()
+    matters()
+    flush()
 
 
 def execute(request, names):
@@ -476,7 +550,7 @@ def show(error):
             pass
 
 
-def leave(status, modules):
+def leave(status):
     """Ends this process as an interpreter ends, and quickly where nobody can tell the difference."""
     try:
         threading = sys.modules.get("threading")
@@ -492,16 +566,20 @@ def leave(status, modules):
         flush()
         _signal.signal(-status, _signal.SIG_DFL)
         os.kill(os.getpid(), -status)
-    if matters(modules):
+    if matters():
         sys.exit(status)
     if not flush() and status == 0:
         status = 120
     os._exit(status)
 
 
-def matters(modules):
+def matters():
     """Is there anything that has something to do at its end, such as a file that is still open?"""
-    if any(is_foreign(name, module) for name, module in list(sys.modules.items()) if name not in modules):
+    try:
+        if any(is_foreign(name, sys.modules.get(name)) for name in Modules.new()):
+            return True
+    except RuntimeError:
+        # A thread imports right now.
         return True
     # What was there before the code is frozen, and not among these.
     return any(hasattr(kind, "__del__") for kind in {type(it) for it in gc.get_objects()})
@@ -528,15 +606,21 @@ def flush():
     return worked
 
 
+def kind_of_input():
+    about = os.fstat(0)
+    return about.st_dev, about.st_ino, about.st_rdev
+
+
 def fresh_input():
     """The input that this process has now: what the streams know of a descriptor, they learned when they were made."""
     old = sys.stdin
-    if old is not None:
+    if old is not None and kind_of_input() != INPUT:
         sys.stdin = sys.__stdin__ = open(0, "r", encoding=old.encoding, errors=old.errors, closefd=False)
         sys.stdin.buffer.raw.name = "<stdin>"
 
 
 STARTED_AS = sys.modules["__main__"]
+INPUT = kind_of_input()
 if MODE == "serve":
     REQUEST = serve()
     fresh_input()
@@ -547,4 +631,5 @@ else:
     REQUEST.move_to(SCRATCH)
     # A fork of the code ends as this process does, but owns nothing.
     atexit.register(lambda: os.getpid() == OWNER and remove(SCRATCH))
-leave(*run(REQUEST))
+    Modules.note()
+leave(run(REQUEST))
