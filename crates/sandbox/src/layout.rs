@@ -318,7 +318,9 @@ impl Plan {
     fn secrets(&mut self, wanted: &Wanted, tools: Option<&Tools>, home: Option<&Path>) {
         // A path that a person named stays visible, wherever it lies.
         let mut named: Vec<&Path> = wanted.roots.iter().map(|(root, _)| root.as_path()).collect();
-        let of_home = secrets(&wanted.variables, home).into_iter().filter_map(|it| it.canonicalize().ok());
+        // Most of them don't exist, which one system call tells.
+        let of_home = secrets(&wanted.variables, home).into_iter().filter(|it| it.symlink_metadata().is_ok());
+        let of_home = of_home.filter_map(|it| it.canonicalize().ok());
         let mut hidden: Vec<PathBuf> = of_home.filter(|it| !named.contains(&it.as_path())).collect();
         hidden.extend(wanted.hidden.iter().filter_map(|it| it.canonicalize().ok()));
         named.extend(tools.iter().map(|it| it.folder.as_path()));

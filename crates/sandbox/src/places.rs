@@ -246,6 +246,10 @@ fn look_for_closed(folder: &Path) -> Vec<PathBuf> {
     let mut folders = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            // Most of what is there is a symlink, of which the folder itself says so.
+            if entry.file_type().is_ok_and(|it| it.is_symlink()) {
+                continue;
+            }
             let Ok(about) = entry.metadata() else { continue };
             let mode = about.permissions().mode();
             if about.is_file() && mode & 0o004 == 0 || about.is_dir() && mode & 0o005 != 0o005 {

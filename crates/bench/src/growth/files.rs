@@ -1,6 +1,11 @@
 //! Files of the workspace: what a call costs in a tree of many.
 
-use std::{fs, io::Write, path::Path, time::Instant};
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -8,6 +13,9 @@ use super::{Column, Outcome, median, millis, place::Place, print};
 
 /// Calls of each kind.
 const CALLS: usize = 15;
+/// A workspace is rarely seconds old. The names in a folder that has just changed are read again by each command: it may
+/// change once more within what the file system takes for the same moment.
+const SETTLED: Duration = Duration::from_secs(3);
 /// Files of one folder.
 const FOLDER: usize = 50;
 
@@ -36,6 +44,7 @@ pub fn table(out: &mut impl Write, numbers: &[usize]) -> Outcome<()> {
         let base = tempfile::tempdir()?;
         let place = Place::new(base.path())?;
         tree(&base.path().join("ws"), *number)?;
+        std::thread::sleep(SETTLED);
         let mut starts = Vec::new();
         for _ in 0..CALLS {
             let began = Instant::now();

@@ -53,7 +53,8 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
                 return match task {
                     Some(Task::Shell) => run(Command::new("true")),
                     Some(_) => {
-                        let mut python = Command::new("/usr/bin/python3");
+                        // The one that haft finds, too: how long it takes to start depends on its packages.
+                        let mut python = Command::new("python3");
                         python.args(["-c", "1+1"]);
                         run(python)
                     }
