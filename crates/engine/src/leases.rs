@@ -20,7 +20,7 @@ use crate::{
     BlobId, Control, Engine, Error, Event, Key, Lease, Listed, Outcome, Result, Source, State, Status, Stop,
     Update, Work, Worker,
     record::{Holding, Record},
-    storage::{Followed, Storage, pack, unpack},
+    storage::{Followed, Notified, Storage, pack, unpack},
     work::Route,
 };
 use observe::Observed;
@@ -205,11 +205,21 @@ impl<S: Storage> Shared<S> {
         Ok(Some((work, lease)))
     }
 
+    /// Goes on with a record that stayed at one revision for the length of a lease: its holder is lost, or its offer.
+    async fn go_on(&self, id: &str, record: &Record, revision: u64) -> Result<()> {
+        match record.holding {
+            // Its sender died before it delivered it, or a worker after the delivery.
+            Holding::Offered => self.storage.deliver(id, record).await,
+            _ => self.take_over(id, record, revision).await,
+        }
+    }
+
     /// Takes a record over whose holder was observed to be lost.
     async fn take_over(&self, id: &str, record: &Record, revision: u64) -> Result<()> {
         let Some(next) = record.taken_over() else { return Ok(()) };
         if self.storage.replace(id, &next, revision).await?.is_some() {
             tracing::info!(work = id, state = ?next.holding, "a lease was taken over");
+            self.notify(id).await;
             if next.holding == Holding::Offered {
                 self.storage.deliver(id, &next).await?;
             }
@@ -253,26 +263,48 @@ impl<S: Storage> Shared<S> {
             let (record, revision) = self.storage.load(&id).await?.ok_or_else(|| unknown(&id))?;
             let Some(next) = record.cancelled() else { return self.status(&record, revision).await };
             if let Some(revision) = self.storage.replace(&id, &next, revision).await? {
+                self.notify(&id).await;
                 return self.status(&next, revision).await;
             }
         }
     }
 
-    /// Waits until the claim must stop. `revision` is the one at which it was the holder: an older look does not count.
+    /// Notifies the holder of a record. A notification that is lost comes late: the holder also loads its record now and then.
+    async fn notify(&self, id: &str) {
+        if let Err(error) = self.storage.notify(id).await {
+            tracing::debug!(work = id, %error, "its holder was not notified");
+        }
+    }
+
+    /// Waits until the claim must stop. `revision` is the one at which it was the holder: an older record does not count.
     async fn stopped(&self, id: &str, claim: &str, revision: u64) -> Result<Stop> {
         let mut changes = self.storage.changes().await?;
+        let pause = self.lease / 4;
+        let mut due = Instant::now() + pause;
+        let mut is_due = false;
         loop {
             changes.borrow_and_update();
-            match self.storage.peek(id).await? {
-                Some((_, seen)) if seen < revision => {}
-                Some((record, _)) if record.held_by(claim).is_err() => return Ok(Stop::Lost),
-                Some((record, _)) if record.cancel_requested => return Ok(Stop::Cancelled),
-                Some(_) => {}
-                None => return Ok(Stop::Lost),
+            let found = match is_due {
+                true => self.storage.load(id).await.map(Notified::from),
+                false => self.storage.notified(id).await,
+            };
+            match found? {
+                Notified::Record(_, seen) if seen < revision => {}
+                Notified::Record(record, _) if record.held_by(claim).is_err() => return Ok(Stop::Lost),
+                Notified::Record(record, _) if record.cancel_requested => return Ok(Stop::Cancelled),
+                Notified::Record(..) | Notified::Unchanged => {}
+                Notified::Removed => return Ok(Stop::Lost),
             }
-            if changes.changed().await.is_err() {
-                return Err(Error::Unreachable("the engine was closed".to_owned()));
-            }
+            is_due = tokio::select! {
+                changed = changes.changed() => match changed {
+                    Ok(()) => false,
+                    Err(_) => return Err(Error::Unreachable("the engine was closed".to_owned())),
+                },
+                () = tokio::time::sleep_until(due) => {
+                    due = Instant::now() + pause;
+                    true
+                }
+            };
         }
     }
 }
@@ -281,7 +313,7 @@ fn unknown(id: &str) -> Error {
     Error::Unknown(format!("no work has the key {id}"))
 }
 
-fn random() -> Result<String> {
+pub(crate) fn random() -> Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|it| Error::Refused(format!("no random bytes: {it}")))?;
     Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
@@ -300,6 +332,8 @@ impl<S: Storage> Engine for Leases<S> {
         if self.0.storage.requested(&worker.id).await?.is_some() {
             return Ok(None);
         }
+        // Notifications of what it takes are received from now on.
+        self.0.storage.changes().await?;
         loop {
             let id = tokio::select! {
                 biased;
@@ -365,6 +399,9 @@ impl<S: Storage> Engine for Leases<S> {
     }
 
     fn cancelled(&self, lease: &Lease) -> BoxFuture<'static, Result<Stop>> {
+        if lease.record.cancel_requested {
+            return Box::pin(std::future::ready(Ok(Stop::Cancelled)));
+        }
         let shared = Arc::clone(&self.0);
         let (id, claim, revision) = (lease.key.text(), lease.claim.clone(), lease.revision);
         Box::pin(async move { shared.stopped(&id, &claim, revision).await })
@@ -438,12 +475,12 @@ fn watch<S: Storage>(
         let mut observed: Option<(Observed, Record)> = None;
         let mut shown: Option<Status> = None;
         loop {
-            let due = observed.as_ref().and_then(|(it, record)| it.due(record));
+            let due = observed.as_ref().and_then(|(it, record)| it.due(record, shared.lease));
             let item = tokio::select! {
                 item = followed.next() => item,
                 () = until(due) => {
                     if let Some((seen, record)) = &mut observed {
-                        if let Err(error) = shared.take_over(&id, record, seen.revision).await {
+                        if let Err(error) = shared.go_on(&id, record, seen.revision).await {
                             tracing::warn!(work = id, %error, "a takeover failed");
                         }
                         seen.restart();

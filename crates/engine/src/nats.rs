@@ -1,7 +1,9 @@
 //! The engine of many machines, over NATS JetStream.
 //!
 //! - The key-value bucket `haft` has the truth: `w.ID` is the record of one piece of work, changed only by compare-and-set of
-//!   its revision; `t.ID` its task; `e.ID.NUMBER` its events; `r.HASH` the demands of a queue.
+//!   its revision; `t.ID` its task; `e.ID.NUMBER` its events; `r.HASH` the demands of a queue; `o` the observer of leases.
+//! - Each change of a record is sent to its sender and to one observer, never to all workers: throughput does not fall as
+//!   workers grow. A holder is notified of what others do to its record by a message to `haft.notice.ID`.
 //! - The work queue `haft_queue` only delivers ids. An acknowledgement is not a fence: acking late or twice changes nothing. Each
 //!   set of demands has a subject and a consumer of its own, as the filters of a work queue must not overlap.
 //! - Blobs are in the object store `haft_blobs`.
@@ -9,8 +11,11 @@
 
 mod blobs;
 mod mirror;
+mod notices;
+mod observer;
 mod presence;
 mod queue;
+mod routes;
 pub mod server;
 
 use std::{collections::HashSet, path::Path, sync::Arc, time::Duration};
@@ -38,12 +43,15 @@ use crate::{
     BlobId, Control, Engine, Error, Event, Options, Result, Source, Work, Worker,
     leases::Leases,
     record::Record,
-    storage::{Followed, Row, Storage},
+    storage::{Followed, Notified, Row, Storage},
 };
 use blobs::Blobs;
 use mirror::Mirror;
+use notices::Notices;
+use observer::Election;
 use presence::Requests;
 use queue::Queue;
+use routes::Routes;
 
 /// The oldest nats-server that works: it has a time to live per message, and checks a revision of another subject.
 const OLDEST: (i64, i64, i64) = (2, 12, 0);
@@ -67,9 +75,12 @@ pub(crate) struct Nats {
     presence: Stream,
     requests: Requests,
     blobs: Blobs,
-    mirror: OnceCell<Arc<Mirror>>,
+    mirror: Mutex<Option<Arc<Mirror>>>,
+    notices: OnceCell<Notices>,
+    election: Election,
+    routes: OnceCell<Routes>,
     /// The queues whose demands this process has stored.
-    routes: Mutex<HashSet<String>>,
+    stored_routes: Mutex<HashSet<String>>,
     lease: Duration,
 }
 
@@ -171,17 +182,24 @@ impl Nats {
             blobs: Blobs::open(&context, replicas).await.map_err(|it| no_stream(url, &it))?,
             client,
             context,
-            mirror: OnceCell::new(),
-            routes: Mutex::default(),
+            mirror: Mutex::default(),
+            notices: OnceCell::new(),
+            election: Election::new(options.lease)?,
+            routes: OnceCell::new(),
+            stored_routes: Mutex::default(),
             lease: options.lease,
         })
     }
 
-    async fn mirror(&self) -> Result<&Arc<Mirror>> {
-        let mirror =
-            self.mirror.get_or_init(async || Mirror::start(self.bucket.clone(), self.client.clone())).await;
+    async fn mirror(&self) -> Result<Arc<Mirror>> {
+        let start = || Mirror::start(self.bucket.clone(), self.client.clone());
+        let mirror = Arc::clone(self.mirror.lock().get_or_insert_with(start));
         mirror.ready().await?;
         Ok(mirror)
+    }
+
+    async fn notices(&self) -> Result<&Notices> {
+        self.notices.get_or_try_init(async || Notices::start(&self.client, self.lease).await).await
     }
 
     /// Publishes; `None` means that an expected revision was not the last one.
@@ -289,9 +307,9 @@ fn sequence_of(message: &Message) -> Result<u64> {
 impl Storage for Nats {
     async fn insert(&self, id: &str, work: &Work, record: &Record) -> Result<Option<u64>> {
         let route = record.route.hash();
-        if !self.routes.lock().contains(&route) {
+        if !self.stored_routes.lock().contains(&route) {
             self.set(&format!("r.{route}"), encoded(&record.route)?, 0).await?;
-            self.routes.lock().insert(route);
+            self.stored_routes.lock().insert(route);
         }
         // The first task counts, as the first record does. Both are sent before the first answer.
         let (task, first) = (format!("t.{id}"), format!("w.{id}"));
@@ -306,10 +324,10 @@ impl Storage for Nats {
         Ok(Some((decoded(&subject, &value)?, revision)))
     }
 
-    async fn peek(&self, id: &str) -> Result<Option<(Record, u64)>> {
-        match self.mirror().await?.record(id) {
-            Some(found) => Ok(Some(found)),
-            None => self.load(id).await,
+    async fn notified(&self, id: &str) -> Result<Notified> {
+        match self.notices().await?.has(id) {
+            true => self.load(id).await.map(Notified::from),
+            false => Ok(Notified::Unchanged),
         }
     }
 
@@ -341,11 +359,24 @@ impl Storage for Nats {
     }
 
     async fn next(&self, worker: &Worker) -> Result<String> {
-        self.queue.next(self.mirror().await?, worker, self.lease).await
+        let start = async || Routes::start(self.bucket.clone(), self.client.clone());
+        self.queue.next(self.routes.get_or_init(start).await, worker).await
     }
 
     async fn changes(&self) -> Result<watch::Receiver<u64>> {
-        Ok(self.mirror().await?.changes())
+        Ok(self.notices().await?.changes())
+    }
+
+    async fn notify(&self, id: &str) -> Result<()> {
+        notices::notify(&self.client, id).await
+    }
+
+    async fn observes(&self) -> Result<bool> {
+        let observes = self.election.is_won(self).await?;
+        if !observes {
+            *self.mirror.lock() = None;
+        }
+        Ok(observes)
     }
 
     async fn open_records(&self) -> Result<Vec<Row>> {

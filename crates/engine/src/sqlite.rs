@@ -20,7 +20,7 @@ use crate::{
     files::{Files, blocking, of_file},
     leases::Leases,
     record::Record,
-    storage::{Followed, Row, Storage},
+    storage::{Followed, Notified, Row, Storage},
 };
 use changes::Changes;
 
@@ -114,8 +114,8 @@ impl Storage for Sqlite {
         self.read(move |it| rows::load(it, &id)).await
     }
 
-    async fn peek(&self, id: &str) -> Result<Option<(Record, u64)>> {
-        self.load(id).await
+    async fn notified(&self, id: &str) -> Result<Notified> {
+        self.load(id).await.map(Notified::from)
     }
 
     async fn work(&self, id: &str) -> Result<Option<Work>> {
@@ -158,6 +158,15 @@ impl Storage for Sqlite {
 
     async fn changes(&self) -> Result<watch::Receiver<u64>> {
         Ok(self.changes.subscribe())
+    }
+
+    async fn notify(&self, _: &str) -> Result<()> {
+        // The row itself does.
+        Ok(())
+    }
+
+    async fn observes(&self) -> Result<bool> {
+        Ok(true)
     }
 
     async fn open_records(&self) -> Result<Vec<Row>> {

@@ -17,6 +17,20 @@ pub(crate) enum Followed {
     Event(Event),
 }
 
+/// The answer of [`Storage::notified`].
+pub(crate) enum Notified {
+    /// Nobody gave a notification.
+    Unchanged,
+    Removed,
+    Record(Box<Record>, u64),
+}
+
+impl From<Option<(Record, u64)>> for Notified {
+    fn from(found: Option<(Record, u64)>) -> Self {
+        found.map_or(Self::Removed, |(record, revision)| Self::Record(Box::new(record), revision))
+    }
+}
+
 #[async_trait::async_trait]
 pub(crate) trait Storage: Send + Sync + 'static {
     /// Stores work that is new, and its record. Returns the revision, or `None` if the id exists.
@@ -24,8 +38,9 @@ pub(crate) trait Storage: Send + Sync + 'static {
 
     async fn load(&self, id: &str) -> Result<Option<(Record, u64)>>;
 
-    /// Like [`load`](Self::load), but possibly late. A change that it does not show yet comes with a notification.
-    async fn peek(&self, id: &str) -> Result<Option<(Record, u64)>>;
+    /// Returns the record if somebody other than its holder may have changed it. A change that it does not show yet comes with a
+    /// notification, or none if the notification was lost.
+    async fn notified(&self, id: &str) -> Result<Notified>;
 
     async fn work(&self, id: &str) -> Result<Option<Work>>;
 
@@ -44,8 +59,14 @@ pub(crate) trait Storage: Send + Sync + 'static {
     /// Waits for the id of work that fits the worker and was offered a moment ago.
     async fn next(&self, worker: &Worker) -> Result<String>;
 
-    /// Is notified after each change of a record, also by other processes.
+    /// Is notified after changes of records by others than their holders, also by other processes.
     async fn changes(&self) -> Result<watch::Receiver<u64>>;
+
+    /// Notifies the holder of a record that somebody else changed it.
+    async fn notify(&self, id: &str) -> Result<()>;
+
+    /// Returns whether this process is to observe the leases of all workers.
+    async fn observes(&self) -> Result<bool>;
 
     /// Returns the records that have not ended, oldest first.
     async fn open_records(&self) -> Result<Vec<Row>>;

@@ -10,7 +10,13 @@ use std::{
 use tokio::time::{Instant, sleep};
 
 use super::Shared;
-use crate::{record::Record, storage::Storage};
+use crate::{
+    record::{Holding, Record},
+    storage::Storage,
+};
+
+/// How many offers are delivered again at once. Most of them only wait for a worker.
+const MOST_DELIVERED: usize = 64;
 
 /// The first sight of a revision.
 #[derive(Clone, Copy)]
@@ -24,9 +30,12 @@ impl Observed {
         Self { revision, since: Instant::now() }
     }
 
-    /// Returns when its holder counts as lost.
-    pub(super) fn due(&self, record: &Record) -> Option<Instant> {
-        record.lease().map(|lease| self.since + lease)
+    /// Returns when its holder counts as lost, or its offer if it has none. `lease` is the length of this process's leases.
+    pub(super) fn due(&self, record: &Record, lease: Duration) -> Option<Instant> {
+        match record.holding {
+            Holding::Ended { .. } => None,
+            _ => Some(self.since + record.lease().unwrap_or(lease)),
+        }
     }
 
     pub(super) fn restart(&mut self) {
@@ -52,15 +61,23 @@ async fn tick<S: Storage>(
     shared: &Arc<Shared<S>>,
     seen: &mut HashMap<String, Observed>,
 ) -> crate::Result<()> {
+    // Better twice than not at all.
+    if !shared.storage.observes().await.unwrap_or(true) {
+        seen.clear();
+        return Ok(());
+    }
     let mut now = HashMap::new();
+    let mut delivered = 0;
     for (id, record, revision) in shared.storage.open_records().await? {
-        if record.lease().is_none() {
-            continue;
-        }
         let known = seen.get(&id).filter(|it| it.revision == revision);
-        let observed = known.copied().unwrap_or_else(|| Observed::now(revision));
-        if observed.due(&record).is_some_and(|due| due <= Instant::now()) {
-            shared.take_over(&id, &record, revision).await?;
+        let mut observed = known.copied().unwrap_or_else(|| Observed::now(revision));
+        if observed.due(&record, shared.lease).is_some_and(|due| due <= Instant::now()) {
+            let is_offer = record.holding == Holding::Offered;
+            if !is_offer || delivered < MOST_DELIVERED {
+                delivered += usize::from(is_offer);
+                shared.go_on(&id, &record, revision).await?;
+                observed.restart();
+            }
         }
         now.insert(id, observed);
     }

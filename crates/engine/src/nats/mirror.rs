@@ -1,5 +1,5 @@
-//! A copy in memory of all records that have not ended, kept by one consumer per process: workers observe leases in it,
-//! and notice requests to cancel.
+//! A copy in memory of all records that have not ended, kept by one consumer: the observer of leases reads it, and whoever lists
+//! work. Other processes have none, as each change of a record is sent to every copy.
 
 use std::{
     collections::HashMap,
@@ -15,16 +15,11 @@ use parking_lot::Mutex;
 use tokio::{
     sync::watch,
     task::JoinHandle,
-    time::{Instant, sleep, timeout},
+    time::{sleep, timeout},
 };
 
 use super::{PAUSE, decoded, ordered, sequence_of, subject, unreachable};
-use crate::{
-    Result, Worker,
-    record::{Holding, Record},
-    storage::Row,
-    work::Route,
-};
+use crate::{Result, record::Record, storage::Row};
 
 /// How long the first copy may take.
 const FIRST_COPY: Duration = Duration::from_secs(30);
@@ -36,9 +31,6 @@ pub(super) struct Mirror {
 
 struct State {
     records: Mutex<HashMap<String, Entry>>,
-    routes: Mutex<HashMap<String, Route>>,
-    changes: watch::Sender<u64>,
-    new_routes: watch::Sender<u64>,
     ready: watch::Sender<bool>,
 }
 
@@ -47,18 +39,11 @@ struct Entry {
     revision: u64,
     /// The revision at its first sight, by which records are ordered.
     first: u64,
-    since: Instant,
 }
 
 impl Mirror {
     pub(super) fn start(bucket: Stream, client: Client) -> Arc<Self> {
-        let state = Arc::new(State {
-            records: Mutex::default(),
-            routes: Mutex::default(),
-            changes: watch::channel(0).0,
-            new_routes: watch::channel(0).0,
-            ready: watch::channel(false).0,
-        });
+        let state = Arc::new(State { records: Mutex::default(), ready: watch::channel(false).0 });
         let task = tokio::spawn(run(Arc::clone(&state), bucket, client));
         Arc::new(Self { state, task })
     }
@@ -70,40 +55,11 @@ impl Mirror {
         waited.map_err(|_| unreachable("the records could not be read"))?.map(|_| ()).map_err(unreachable)
     }
 
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.state.changes.subscribe()
-    }
-
-    pub(super) fn new_routes(&self) -> watch::Receiver<u64> {
-        self.state.new_routes.subscribe()
-    }
-
-    pub(super) fn record(&self, id: &str) -> Option<(Record, u64)> {
-        self.state.records.lock().get(id).map(|it| (it.record.clone(), it.revision))
-    }
-
     pub(super) fn records(&self) -> Vec<Row> {
         let records = self.state.records.lock();
         let mut all: Vec<_> = records.iter().collect();
         all.sort_by_key(|(_, it)| it.first);
         all.into_iter().map(|(id, it)| (id.clone(), it.record.clone(), it.revision)).collect()
-    }
-
-    /// Returns the queues whose work fits the worker.
-    pub(super) fn queues(&self, worker: &Worker) -> Vec<String> {
-        let routes = self.state.routes.lock();
-        routes.iter().filter(|(_, route)| route.fits(worker)).map(|(hash, _)| hash.clone()).collect()
-    }
-
-    /// Returns work that fits the worker and has been offered for `age` without anybody taking it: its sender died before it
-    /// was put into the queue, or a worker died after it was taken out. It is returned once per `age`.
-    pub(super) fn overlooked(&self, worker: &Worker, age: Duration) -> Option<String> {
-        let mut records = self.state.records.lock();
-        let waits = |it: &Entry| it.record.holding == Holding::Offered && it.since.elapsed() >= age;
-        let fits = |it: &Entry| waits(it) && it.record.route.fits(worker);
-        let (id, entry) = records.iter_mut().filter(|(_, it)| fits(it)).min_by_key(|(_, it)| it.first)?;
-        entry.since = Instant::now();
-        Some(id.clone())
     }
 }
 
@@ -123,7 +79,7 @@ async fn run(state: Arc<State>, bucket: Stream, client: Client) {
 }
 
 async fn copy(state: &State, bucket: &Stream, client: &Client) -> Result<()> {
-    let filters = vec![subject("w.*"), subject("r.*")];
+    let filters = vec![subject("w.*")];
     let (mut messages, mut pending) = ordered(bucket, client, filters, DeliverPolicy::LastPerSubject).await?;
     loop {
         if pending == 0 {
@@ -140,13 +96,6 @@ fn apply(state: &State, message: &Message) -> Result<()> {
     let subject = message.subject.as_str();
     let revision = sequence_of(message)?;
     let Some(key) = subject.rsplit('.').next() else { return Ok(()) };
-    if subject.contains(".r.") {
-        if !message.payload.is_empty() {
-            state.routes.lock().insert(key.to_owned(), decoded(subject, &message.payload)?);
-            state.new_routes.send_modify(|it| *it = it.wrapping_add(1));
-        }
-        return Ok(());
-    }
     let record: Option<Record> = match message.payload.is_empty() {
         true => None,
         false => Some(decoded(subject, &message.payload)?),
@@ -155,15 +104,12 @@ fn apply(state: &State, message: &Message) -> Result<()> {
     match record.filter(|it| !it.has_ended()) {
         Some(record) => {
             let first = records.get(key).map_or(revision, |it| it.first);
-            let entry = Entry { record, revision, first, since: Instant::now() };
-            records.insert(key.to_owned(), entry);
+            records.insert(key.to_owned(), Entry { record, revision, first });
         }
         None => {
             records.remove(key);
         }
     }
-    drop(records);
-    state.changes.send_modify(|it| *it = it.wrapping_add(1));
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use super::{PAUSE, mirror::Mirror, unreachable};
+use super::{PAUSE, routes::Routes, unreachable};
 use crate::{Result, Worker, work::Route};
 
 /// How long a worker may take between the delivery of an id and its acknowledgement, which follows at once. It has nothing to
@@ -54,16 +54,15 @@ impl Queue {
     }
 
     /// Waits for an id of work that fits the worker.
-    pub(super) async fn next(&self, mirror: &Mirror, worker: &Worker, lease: Duration) -> Result<String> {
-        let mut new_routes = mirror.new_routes();
+    pub(super) async fn next(&self, routes: &Routes, worker: &Worker) -> Result<String> {
+        let mut new_routes = routes.changes();
         let (mut polls, mut polled) = (FuturesUnordered::new(), HashSet::new());
         loop {
             new_routes.borrow_and_update();
-            let fresh = mirror.queues(worker).into_iter().filter(|it| polled.insert(it.clone()));
+            let fresh = routes.fitting(worker).into_iter().filter(|it| polled.insert(it.clone()));
             polls.extend(fresh.map(|it| self.poll(it)));
             tokio::select! {
                 Some(id) = polls.next() => return Ok(id),
-                id = overlooked(mirror, worker, lease) => return Ok(id),
                 changed = new_routes.changed() => changed.map_err(unreachable)?,
             }
         }
@@ -91,7 +90,7 @@ impl Queue {
         let mut batch = batch.map_err(unreachable)?;
         let Some(message) = batch.next().await else { return Ok(None) };
         let message = message.map_err(unreachable)?;
-        // At once: the record decides who has the work. If this process ends here, the id is found by `overlooked`.
+        // At once: the record decides who has the work. If this process ends here, its observer delivers the id again.
         message.ack_with(AckKind::Ack).await.map_err(unreachable)?;
         Ok(Some(String::from_utf8_lossy(&message.payload).into_owned()))
     }
@@ -114,14 +113,5 @@ impl Queue {
         let consumer = self.stream.get_or_create_consumer(route, config).await.map_err(unreachable)?;
         self.consumers.lock().insert(route.to_owned(), consumer.clone());
         Ok(consumer)
-    }
-}
-
-async fn overlooked(mirror: &Mirror, worker: &Worker, lease: Duration) -> String {
-    loop {
-        sleep(lease / 4).await;
-        if let Some(id) = mirror.overlooked(worker, lease) {
-            return id;
-        }
     }
 }

@@ -7,7 +7,7 @@
 use super::inbox;
 
 /// Reading of what is stored, and blobs.
-const BOTH: [&str; 21] = [
+const BOTH: [&str; 22] = [
     "$JS.API.STREAM.INFO.KV_haft",
     "$JS.API.STREAM.INFO.OBJ_haft_blobs",
     "$JS.API.STREAM.INFO.haft_queue",
@@ -28,13 +28,15 @@ const BOTH: [&str; 21] = [
     "$JS.FC.>",
     "$KV.haft.w.*",
     "haft.queue.*.*",
+    "haft.notice.*",
     "$O.haft_blobs.C.*",
     "$O.haft_blobs.M.*",
 ];
 
 const SENDER: [&str; 3] = ["$KV.haft.t.*", "$KV.haft.r.*", "haft.control.*"];
 
-const WORKER: [&str; 14] = [
+const WORKER: [&str; 15] = [
+    "$KV.haft.o",
     "$KV.haft.e.*.*",
     "haft.worker.*",
     "$JS.API.STREAM.MSG.GET.haft_workers",
@@ -53,7 +55,7 @@ const WORKER: [&str; 14] = [
 ];
 
 pub(super) fn of_worker(nkey: &str) -> String {
-    permissions(&WORKER, &[&format!("{}.>", inbox(nkey)), "haft.control.*"])
+    permissions(&WORKER, &[&format!("{}.>", inbox(nkey)), "haft.control.*", "haft.notice.*"])
 }
 
 pub(super) fn of_sender(nkey: &str) -> String {

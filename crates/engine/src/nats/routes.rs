@@ -1,0 +1,71 @@
+//! The demands of all queues, followed by one consumer per process: a worker polls the queues whose work it fits.
+
+use std::{collections::HashMap, sync::Arc};
+
+use async_nats::{
+    Client,
+    jetstream::{consumer::DeliverPolicy, stream::Stream},
+};
+use parking_lot::Mutex;
+use tokio::{sync::watch, task::JoinHandle, time::sleep};
+
+use super::{PAUSE, decoded, ordered, subject, unreachable};
+use crate::{Result, Worker, work::Route};
+
+pub(super) struct Routes {
+    state: Arc<State>,
+    task: JoinHandle<()>,
+}
+
+struct State {
+    routes: Mutex<HashMap<String, Route>>,
+    changes: watch::Sender<u64>,
+}
+
+impl Routes {
+    pub(super) fn start(bucket: Stream, client: Client) -> Self {
+        let state = Arc::new(State { routes: Mutex::default(), changes: watch::channel(0).0 });
+        let task = tokio::spawn(run(Arc::clone(&state), bucket, client));
+        Self { state, task }
+    }
+
+    /// Is notified of each new queue.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.state.changes.subscribe()
+    }
+
+    /// Returns the queues whose work fits the worker.
+    pub(super) fn fitting(&self, worker: &Worker) -> Vec<String> {
+        let routes = self.state.routes.lock();
+        routes.iter().filter(|(_, route)| route.fits(worker)).map(|(hash, _)| hash.clone()).collect()
+    }
+}
+
+impl Drop for Routes {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn run(state: Arc<State>, bucket: Stream, client: Client) {
+    loop {
+        if let Err(error) = follow(&state, &bucket, &client).await {
+            tracing::warn!(%error, "the queues could not be followed; trying again");
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn follow(state: &State, bucket: &Stream, client: &Client) -> Result<()> {
+    let all = ordered(bucket, client, vec![subject("r.*")], DeliverPolicy::LastPerSubject).await?;
+    let (mut messages, _) = all;
+    while let Some(message) = messages.next().await {
+        let message = message.map_err(unreachable)?;
+        let Some(hash) = message.subject.rsplit('.').next().filter(|_| !message.payload.is_empty()) else {
+            continue;
+        };
+        state.routes.lock().insert(hash.to_owned(), decoded(&message.subject, &message.payload)?);
+        state.changes.send_modify(|it| *it = it.wrapping_add(1));
+    }
+    Ok(())
+}
