@@ -147,6 +147,7 @@ fn changes_of_a_batch_land_only_on_request_and_a_second_change_of_a_file_is_refu
     let _worker = worker(&test_ws);
     let ran = test_ws.run(&["run", "--tasks", &file]);
     assert!(ran.code == 0 && ran.err.contains("2 tasks changed files"), "{ran:?}");
+    assert_eq!(ran.out.matches("2 not landed").count(), 2, "{ran:?}");
     assert_eq!(test_ws.text("shared.txt"), "old\n");
     let ran = test_ws.run(&["run", "--tasks", &file, "--land"]);
     assert_eq!(ran.code, 1, "one of both is refused: {ran:?}");
@@ -158,4 +159,15 @@ fn changes_of_a_batch_land_only_on_request_and_a_second_change_of_a_file_is_refu
         again.contains("not written, as it was so already: ") && !again.contains("haft: changed"),
         "{again}"
     );
+
+    // Without `--land` the table shows what landed before, and what was refused.
+    let shown = test_ws.run(&["run", "--tasks", &file]);
+    let mut files: Vec<bool> = shown.out.lines().skip(1).map(|it| it.contains(", 1 refused")).collect();
+    files.sort_unstable();
+    assert_eq!((files, shown.out.matches(" landed").count()), (vec![false, true], 2), "{shown:?}");
+    assert!(!shown.err.contains("stay with the results"), "{shown:?}");
+    assert!(shown.err.contains("files of 1 task were refused here before"), "{shown:?}");
+    let (rows, _) = results(&test_ws.run(&["run", "--json", "--tasks", &file]).out);
+    let refused: u64 = rows.values().map(|it| it["landed_before"]["refused"].as_u64().unwrap()).sum();
+    assert_eq!(refused, 1, "{rows:?}");
 }

@@ -130,6 +130,12 @@ fn command_of_a_call_that_has_not_ended_in_its_time_is_a_fault_and_its_rest_is_n
     );
     assert!(fault["next"].as_str().unwrap().contains("haft run --on"), "{ran:?}");
     assert!(fault["seen"].to_string().contains("begun"), "{ran:?}");
+    // A command that takes longer than `shell` waits by itself: here half a second, so that the test is short.
+    let slow = ["--labels", "slow"];
+    let _slow = Worker::start_broken(&test_ws, &test_ws.config(), &slow, "short-wait");
+    let long = json!({"command": "sleep 1.5; echo ended"}).to_string();
+    let ran = test_ws.run(&["call", "--on", "slow", "shell", &long]);
+    assert!(ran.code == 0 && ran.out.contains("ended"), "{ran:?}");
     let ran = call(json!({"command": "sleep 600 & echo done"}));
     assert!(ran.code == 0 && ran.out.contains("nothing runs on after a call there"), "{ran:?}");
 }

@@ -113,6 +113,28 @@ fn lost_turn_on_a_worker_is_a_failure_that_reaches_the_root() {
 }
 
 #[test]
+fn an_agent_on_a_worker_cannot_become_a_sender_of_a_channel_and_can_listen() {
+    let test_ws = workspace();
+    let wire = |direction: &str| {
+        let edge = json!({"action": "wire", "channel": "news", "creature_id": "far", "direction": direction});
+        calls("group_channel", &edge)
+    };
+    let refused = [
+        "'far' runs on workers (`on`), where it has no tool `send_channel`",
+        "`group_wire` passes on its answers.",
+    ];
+    let root = [
+        calls("group_channel", &json!({"action": "create", "channel": "news"})),
+        wire("send"),
+        hears(&refused, &wire("listen")),
+        hears(&["\"wired\":\"news\"", "\"direction\":\"listen\""], &says("good")),
+    ];
+    group(&test_ws, &root, &[says("never")], "on = \"gpu\"");
+    let ran = starts(&test_ws, &[&recipe(&test_ws), "go"]).ended();
+    assert!(ran.code == 0 && ran.out.contains("\"good\""), "{ran:?}");
+}
+
+#[test]
 fn agent_on_a_worker_with_something_that_works_only_here_is_refused_by_name() {
     let test_ws = workspace();
     configure(&test_ws.config(), SHORT);

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use kit::{
+    deliberate_faults::is_broken,
     prelude::*,
     procs::{Ending, Exit, Left, Process, Stdin, Streams},
     references::call,
@@ -91,7 +92,9 @@ impl Tool for Shell {
 
 impl Shell {
     fn wait(&self) -> Duration {
-        Duration::from_millis(self.wait_ms.unwrap_or(WAIT).min(LONGEST))
+        Duration::from_millis(
+            self.wait_ms.unwrap_or(if is_broken("short-wait") { 500 } else { WAIT }).min(LONGEST),
+        )
     }
 
     /// Refuses arguments whose effects a preview can't take back.

@@ -96,6 +96,7 @@ impl Run {
                 name: options.session.clone().unwrap_or_default(),
                 no_wait: self.no_wait,
                 land: self.remote.land,
+                records: store::folder_of(&place.state, ready.opened.runtime.roots().workspace()),
                 retry: self.remote.retry,
                 json: self.json,
             };

@@ -4,10 +4,12 @@
 //! runs is followed, and nothing runs twice.
 
 mod file;
+mod landings;
 mod table;
 
 use std::{
     collections::BTreeSet,
+    path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -27,6 +29,7 @@ use crate::{
     verbs::FAULT,
 };
 pub(super) use file::{Line, read};
+use landings::Landings;
 use table::{How, Row};
 
 /// Tasks that are offered at once. More would only wait in the engine.
@@ -45,6 +48,8 @@ pub(super) struct Batch<'a> {
     pub(super) name: String,
     pub(super) no_wait: bool,
     pub(super) land: bool,
+    /// The folder with the records of the workspace.
+    pub(super) records: PathBuf,
     pub(super) retry: bool,
     pub(super) json: bool,
 }
@@ -58,6 +63,12 @@ struct Job {
     task: Task,
     session: String,
     idempotent: bool,
+}
+
+impl Job {
+    fn key(&self, attempt: u32) -> Key {
+        Key { session: self.session.clone(), step: 0, call: 0, attempt }
+    }
 }
 
 /// The end of a task.
@@ -79,6 +90,7 @@ impl Batch<'_> {
         let all = jobs.len();
         let began = Instant::now();
         let session = self.land.then(|| session(&self.ready.opened));
+        let landings = Landings::read(&self.records);
         let work = stream::iter(jobs).map(|job| async {
             let ended = self.one(&job).await;
             (job, ended)
@@ -108,7 +120,7 @@ impl Batch<'_> {
                     continue;
                 }
             };
-            let row = self.row(&job, ended, session.as_ref()).await?;
+            let row = self.row(&job, ended, session.as_ref(), &landings).await?;
             print::err(&format!("haft: {}/{all} {}", rows.len() + 1, row.line()));
             tell_landed(&row.landed);
             if self.json {
@@ -170,8 +182,7 @@ impl Batch<'_> {
     async fn one(&self, job: &Job) -> Result<Ended, Fault> {
         let cancel = &self.ready.cancel;
         for attempt in 0.. {
-            let key = Key { session: job.session.clone(), step: 0, call: 0, attempt };
-            let work = job.sender.work(key, &job.task, job.idempotent)?;
+            let work = job.sender.work(job.key(attempt), &job.task, job.idempotent)?;
             if cancel.is_cancelled() {
                 return self.unsent(job, &work).await;
             }
@@ -220,14 +231,28 @@ impl Batch<'_> {
         }
     }
 
-    async fn row(&self, job: &Job, ended: Ended, session: Option<&runtime::Session>) -> Result<Row, Fault> {
+    async fn row(
+        &self,
+        job: &Job,
+        ended: Ended,
+        session: Option<&runtime::Session>,
+        landings: &Landings,
+    ) -> Result<Row, Fault> {
         let Ended { outcome, retries, attempt, is_old } = ended;
         let travel = Travel { engine: &self.ready.sender.engine };
         let (mut landed, mut changed): (Vec<Landed>, usize) = (Vec::new(), 0);
+        let key = job.key(attempt);
+        let mut landed_before = None;
         if let Outcome::Done { patch: Some(patch), .. } = &outcome {
             match session {
-                Some(session) => landed = travel.land(patch, session, &CancellationToken::new()).await?,
-                None => changed = travel.files(patch).await?,
+                Some(session) => {
+                    landed = travel.land(patch, session, &CancellationToken::new()).await?;
+                    landings.add(&key, &landed)?;
+                }
+                None => {
+                    landed_before = landings.of(&key);
+                    changed = travel.files(patch).await?;
+                }
             }
         }
         let (number, id) = (job.number, job.id.clone());
@@ -240,7 +265,7 @@ impl Batch<'_> {
             Outcome::Interrupted => (How::Interrupted, None, None),
             Outcome::Cancelled => (How::Cancelled, None, None),
         };
-        Ok(Row { number, id, how, result, error, landed, changed, retries, attempt, is_old })
+        Ok(Row { number, id, how, result, error, landed, changed, landed_before, retries, attempt, is_old })
     }
 
     /// Prints the table, or the last line of JSON.
@@ -263,11 +288,19 @@ impl Batch<'_> {
         } else if has(How::Failed) {
             print::err("haft: `--retry` runs those again that failed");
         }
-        let changed = rows.iter().filter(|it| it.changed > 0).count();
+        let changed = rows.iter().filter(|it| it.changed > 0 && it.landed_before.is_none()).count();
         if changed > 0 {
             let what = counted(changed, "task");
             print::err(&format!(
                 "haft: {what} changed files, which stay with the results; the same command with `--land` lets them land here"
+            ));
+        }
+        let refused = rows.iter().filter(|it| it.landed_before.as_ref().is_some_and(|it| it.refused > 0));
+        let refused = refused.count();
+        if refused > 0 {
+            let what = counted(refused, "task");
+            print::err(&format!(
+                "haft: files of {what} were refused here before; the same command with `--land` shows why, and tries again"
             ));
         }
     }

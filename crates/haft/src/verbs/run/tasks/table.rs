@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::on::with_landed;
+use super::{super::on::with_landed, landings::Landing};
 use crate::{
     remote::{Landed, SessionResult},
     terminal::abbreviate,
@@ -33,8 +33,10 @@ pub(super) struct Row {
     pub(super) result: Option<SessionResult>,
     pub(super) error: Option<String>,
     pub(super) landed: Vec<Landed>,
-    /// The number of files that it changed, where they did not land.
+    /// The number of files that it changed, where they did not land now.
     pub(super) changed: usize,
+    /// The last time that they landed, where they did not land now.
+    pub(super) landed_before: Option<Landing>,
     pub(super) retries: u32,
     pub(super) attempt: u32,
     /// It had ended before this command began.
@@ -104,6 +106,9 @@ impl Row {
             all.insert("before".to_owned(), json!(self.is_old));
             if self.landed.is_empty() {
                 all.insert("changed".to_owned(), json!(self.changed));
+                let before = self.landed_before.as_ref();
+                let before = before.map(|it| json!({"landed": it.landed, "refused": it.refused}));
+                all.insert("landed_before".to_owned(), json!(before));
             }
         }
         all
@@ -116,10 +121,15 @@ pub(super) fn table(rows: &[Row]) -> String {
     let of_row = |it: &Row| {
         let text = it.field("text").and_then(Value::as_str).unwrap_or_default();
         let answer = it.why().unwrap_or_else(|| text.to_owned());
-        let files = match (it.landed.len(), it.refused()) {
-            (0, _) => it.changed.to_string(),
-            (all, 0) => all.to_string(),
-            (all, refused) => format!("{}, {refused} refused", all - refused),
+        let (landed, refused) = match &it.landed_before {
+            Some(before) => (before.landed, before.refused),
+            None => (it.landed.len() - it.refused(), it.refused()),
+        };
+        let files = match (landed, refused) {
+            (0, 0) if it.changed > 0 => format!("{} not landed", it.changed),
+            (0, 0) => String::new(),
+            (landed, 0) => format!("{landed} landed"),
+            (landed, refused) => format!("{landed} landed, {refused} refused"),
         };
         let number =
             |name: &str| it.field(name).and_then(Value::as_u64).map_or_else(String::new, |it| it.to_string());
