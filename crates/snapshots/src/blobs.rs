@@ -64,7 +64,7 @@ impl From<BlobHash> for String {
     }
 }
 
-/// A place that holds contents by their hash: the engine, or a [`Cache`]. Called from one thread at a time; it may block.
+/// A place that holds contents by their hash: the engine, or a [`Cache`]. Called from one thread at a time, except for [`get`](Self::get); it may block.
 pub trait Blobs: Send + Sync {
     /// Returns those of these hashes whose contents are not here.
     ///

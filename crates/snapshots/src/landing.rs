@@ -1,19 +1,24 @@
 //! Landing a patch in the workspace of a session.
 
 use std::{
-    cell::RefCell,
     collections::{HashMap, HashSet},
     ffi::OsStr,
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
 };
 
 use kit::{
     Fault, Kind,
     deliberate_faults::killed_at,
     files::{Becomes, Before, Loaded, Named, Proposal, Was},
+    may_block_here,
     text::Content,
 };
+use parking_lot::Mutex;
 use runtime::{Target, folders_above};
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +26,13 @@ use crate::{BlobHash, Blobs, Patch, blobs::verified, manifest::Node, patch::Chan
 
 /// Maximum length of a file that a patch changes, in bytes.
 const MOST: u64 = 1 << 30;
+
+/// Fewer changes than this are carried out one after the other.
+const MANY: usize = 64;
+
+/// The threads that carry out many changes. Each waits for the disk most of the time, which makes the changes of several files
+/// durable together.
+const THREADS: usize = 8;
 
 /// The outcome of landing a patch.
 #[derive(Debug)]
@@ -95,15 +107,15 @@ pub async fn land(
     let call = session.begin_landing("land", &about, &paths, cancel).await?;
     let (changes, cancel) = (patch.changes.clone(), cancel.clone());
     let work = move || {
-        kit::may_block_here(|| {
+        may_block_here(|| {
             let entangled = entangled(&changes);
             let work = Work {
                 call: &call,
                 blobs: &*blobs,
                 cancel: &cancel,
                 entangled,
-                done: RefCell::default(),
-                recorded: RefCell::default(),
+                done: AtomicUsize::default(),
+                recorded: Mutex::default(),
             };
             let files = work.all(&changes);
             (call, files)
@@ -172,9 +184,9 @@ struct Work<'a> {
     cancel: &'a CancellationToken,
     /// Files that become folders, folders that become files, and what is in both.
     entangled: HashSet<String>,
-    done: RefCell<usize>,
+    done: AtomicUsize,
     /// The paths of which an undo needs more than the content.
-    recorded: RefCell<HashSet<String>>,
+    recorded: Mutex<HashSet<String>>,
 }
 
 impl Work<'_> {
@@ -183,28 +195,19 @@ impl Work<'_> {
         self.ask(changes, &mut fates);
         // What is removed makes place: a file may become a folder.
         let is_removal = |it: &&Change| it.after.is_none();
-        for change in changes.iter().filter(is_removal) {
-            if !fates.contains_key(change.path.as_str()) {
-                fates.insert(&change.path, self.one(change));
-            }
-        }
+        self.each(changes.iter().filter(is_removal), &mut fates);
         // A folder that stays is not removed and made anew: an undo would have to do both.
         let needed: HashSet<&str> =
             changes.iter().filter(|it| !is_removal(it)).flat_map(|it| folders_above(&it.path)).collect();
         for recorded in [true, false] {
             let removed = changes.iter().filter(is_removal).map(|it| it.path.as_str());
             let landed = removed.filter(|it| {
-                matches!(fates.get(it), Some(Fate::Landed))
-                    && recorded == self.recorded.borrow().contains(*it)
+                matches!(fates.get(it), Some(Fate::Landed)) && recorded == self.recorded.lock().contains(*it)
             });
             let folders: HashSet<&str> = landed.flat_map(folders_above).collect();
             self.call.remove_folders(folders.difference(&needed), recorded);
         }
-        for change in changes.iter().filter(|it| !is_removal(it)) {
-            if !fates.contains_key(change.path.as_str()) {
-                fates.insert(&change.path, self.one(change));
-            }
-        }
+        self.each(changes.iter().filter(|it| !is_removal(it)), &mut fates);
         let missing = || Fate::Refused(Fault::bug("the change was lost"));
         let fate = |it: &Change| fates.remove(it.path.as_str()).unwrap_or_else(missing);
         let mut fate = fate;
@@ -228,6 +231,52 @@ impl Work<'_> {
         }
     }
 
+    /// Carries out those of these changes that have no fate yet. If they are many, those that don't depend on each other are
+    /// carried out at once.
+    fn each<'c>(&self, changes: impl Iterator<Item = &'c Change>, fates: &mut HashMap<&'c str, Fate>) {
+        let open = changes.filter(|it| !fates.contains_key(it.path.as_str()));
+        let (many, few): (Vec<_>, Vec<_>) = open.partition(|it| self.is_independent(it));
+        let threads = if many.len() < MANY { 1 } else { THREADS };
+        let next = AtomicUsize::new(0);
+        let carry_out = || {
+            let mut done = Vec::new();
+            while let Some(change) = many.get(next.fetch_add(1, Ordering::Relaxed)) {
+                done.push((change.path.as_str(), self.one(change)));
+            }
+            done
+        };
+        thread::scope(|scope| {
+            let start = |_| {
+                let builder = thread::Builder::new().name("haft-land".to_owned());
+                // If no thread can be started, this one does all.
+                builder.spawn_scoped(scope, || may_block_here(carry_out)).ok()
+            };
+            let others: Vec<_> = (1..threads).filter_map(start).collect();
+            fates.extend(carry_out());
+            for other in others {
+                // A change whose thread panicked has no fate, which is reported.
+                fates.extend(other.join().unwrap_or_default());
+            }
+        });
+        fates.extend(few.into_iter().map(|it| (it.path.as_str(), self.one(it))));
+    }
+
+    /// Returns whether only the content of a file changes, whatever else the patch changes.
+    fn is_independent(&self, change: &Change) -> bool {
+        let executable = |node: &Option<Node>| match node {
+            None => Some(None),
+            Some(Node::File { executable, .. }) => Some(Some(*executable)),
+            Some(Node::Link { .. }) => None,
+        };
+        let is_content = match (executable(&change.before), executable(&change.after)) {
+            (Some(Some(was)), Some(Some(is))) => was == is,
+            (Some(None), Some(Some(is))) => !is,
+            (Some(Some(was)), Some(None)) => !was,
+            _ => false,
+        };
+        is_content && !self.entangled.contains(&change.path) && !self.call.is_asked(&change.path)
+    }
+
     fn one(&self, change: &Change) -> Fate {
         if self.cancel.is_cancelled() {
             let what = format!("landing was stopped before `{}` was changed", change.path);
@@ -247,10 +296,9 @@ impl Work<'_> {
         match step.carry_out() {
             Ok(()) => {
                 if !step.is_content_alone() {
-                    self.recorded.borrow_mut().insert(change.path.clone());
+                    self.recorded.lock().insert(change.path.clone());
                 }
-                let mut done = self.done.borrow_mut();
-                *done += 1;
+                let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
                 killed_at(&format!("landing-{done}"));
                 Fate::Landed
             }

@@ -77,6 +77,8 @@ struct EngineBlobs {
     turns: Arc<Semaphore>,
     /// Small contents, which travel together.
     packs: Arc<Mutex<Packs>>,
+    /// Held while a pack is fetched, so that each is fetched once.
+    fetching: Arc<Mutex<()>>,
 }
 
 impl Travel<'_> {
@@ -225,6 +227,7 @@ impl Travel<'_> {
             storing: Arc::default(),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             packs: Arc::new(Mutex::new(Packs::of(packs))),
+            fetching: Arc::default(),
         }
     }
 }
@@ -344,23 +347,22 @@ impl Blobs for EngineBlobs {
     }
 
     fn get(&self, hash: &BlobHash) -> Result<Vec<u8>, Fault> {
-        let (held, pack) = {
-            let packs = self.packs.lock();
-            (packs.held(hash), packs.pack_of(hash))
-        };
-        match (held, pack) {
-            (Some(content), _) => content,
-            (None, Some((at, id))) => {
-                let bytes = self.wait(self.engine.get(&id))?;
-                let mut packs = self.packs.lock();
-                packs.hold(at, bytes);
-                packs.held(hash).unwrap_or_else(|| Err(Fault::bug("a pack was not held")))
-            }
-            (None, None) => {
-                let id = id_of(hash)?;
-                self.wait(self.engine.get(&id))
-            }
+        let held = || self.packs.lock().held(hash);
+        if let Some(content) = held() {
+            return content;
         }
+        let pack = self.packs.lock().pack_of(hash);
+        let Some((at, id)) = pack else {
+            let id = id_of(hash)?;
+            return self.wait(self.engine.get(&id));
+        };
+        let _fetching = self.fetching.lock();
+        if let Some(content) = held() {
+            return content;
+        }
+        let bytes = self.wait(self.engine.get(&id))?;
+        self.packs.lock().hold(at, bytes);
+        held().unwrap_or_else(|| Err(Fault::bug("a pack was not held")))
     }
 }
 
