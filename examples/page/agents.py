@@ -80,9 +80,9 @@ tools = []
 class Group:
     """`haft group run` in the workspace of a server."""
 
-    def __init__(self, stage, server, root):
+    def __init__(self, stage, server, root, recipe=GROUP):
         self.server = server
-        for name, text in (("group.toml", GROUP), ("root.jsonl", root), ("worker.jsonl", lines({"say": "I work on it."})), ("critic.jsonl", lines({"say": "I read it."}))):
+        for name, text in (("group.toml", recipe), ("root.jsonl", root), ("worker.jsonl", lines({"say": "I work on it."})), ("critic.jsonl", lines({"say": "I read it."}))):
             (server.folder / name).write_text(text)
         self.process = subprocess.Popen(self.command("--trust", "group", "run", "--json", "group.toml", "go", "--stay"), cwd=server.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         stage.ends.append(self.end)

@@ -7,17 +7,17 @@ import re
 import struct
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
 import agents
+import hostile
+import reach
 from driver import Cutter, Stage, launch, wait_until
 from paint import measure
 from parts import play
-from payloads import RUN, file_name, payloads
 from pictures import draw, draw_agents
 
 LONG = "A long answer with `code` and **weight**. " + " ".join(f"word{n}" for n in range(400)) + "\n\n- one\n- two\n\n```rust\nfn main() {}\n```"
@@ -303,175 +303,6 @@ def shows_the_transcript_after_the_server_was_killed_at_each_kind_of_row(stage):
         stage.end()
 
 
-def fits_320_pixels_and_has_no_violations_of_axe(stage):
-    source = Path(stage.options.axe).read_text()
-    ask = {"say": LONG, "calls": [{"tool": "edit", "arguments": {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]}}, {"tool": "todo", "arguments": {"action": "set", "tasks": ["One", "Two"]}}, {"tool": "write", "arguments": {"path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"}}]}
-    server = stage.server("axe", [ask, {"say": "Done."}])
-    (server.folder / "a.txt").write_text("one\ntwo\nthree\n" + "a_very_long_line_" * 40 + "\n")
-    (server.folder / ".git" / "hooks").mkdir(parents=True)
-    it = stage.page(server)
-    it.sign_in()
-    session = it.new_session("Look at a_very_long_word_" + "x" * 90)
-    it.page.locator(".asks .approval").wait_for()
-    places = ["", "new", f"session/{session}", "approvals", "settings", "triggers", "groups"]
-    for width, theme in ((320, "dark"), (1440, "light"), (1440, "dark")):
-        it.page.set_viewport_size({"width": width, "height": 740})
-        it.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        for place in places:
-            it.go(place)
-            it.page.locator(".side" if not place and width == 320 else "main").first.wait_for()
-            it.page.wait_for_load_state("networkidle", timeout=1000) if False else time.sleep(0.15)
-            too_wide = it.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            assert too_wide <= 0, f"{place or 'list'} is {too_wide} pixels too wide at {width}"
-            beyond = it.page.evaluate("[...document.querySelectorAll('main, main > *, main form, main select, main button, .side')].filter((it) => it.getBoundingClientRect().right > innerWidth + 1 && !it.closest('.diff, pre')).map((it) => it.outerHTML.slice(0, 80))")
-            assert not beyond, f"{place or 'list'} at {width}: beyond the edge: {beyond}"
-            high = it.page.evaluate("document.querySelector('main > header')?.offsetHeight ?? 0")
-            assert high < 100, f"{place or 'list'} at {width}: the head is {high} pixels high"
-            if width == 1440 or place in (f"session/{session}", "approvals"):
-                it.axe(source, f"{place or 'list'}, {width}, {theme}")
-    it.go(f"session/{session}")
-    for tab in ("Changes", "Files", "Jobs", "Plan", "Agents", "Terminal"):
-        if it.page.locator(".panel").is_hidden():
-            it.page.get_by_role("button", name="Panel: changes, files, jobs").click()
-        it.page.get_by_role("tab", name=tab).click()
-        time.sleep(0.2)
-        it.axe(source, f"panel {tab}")
-    it.page.keyboard.press("Control+k")
-    it.page.get_by_role("combobox").wait_for()
-    it.axe(source, "the palette")
-    it.check_clean()
-
-
-def runs_no_text_of_a_model_a_tool_or_a_name(stage):
-    table = payloads()
-    assert len(table) >= 100, len(table)
-    batches = [table[at : at + 12] for at in range(0, len(table), 12)]
-    script = []
-    for batch in batches:
-        calls = []
-        for payload in batch:
-            calls.append({"tool": "write", "arguments": {"path": f"d/{file_name(payload)}", "content": f"{payload}\n"}})
-        script.append({"think": "\n".join(batch), "say": "\n\n".join(batch), "calls": calls})
-    script.append({"say": "Read.", "calls": [{"tool": "read", "arguments": {"path": f"d/{file_name(it)}"}} for it in table]})
-    script.append({"calls": [{"tool": "ask_user", "arguments": {"question": table[0], "options": table[:40]}}]})
-    script.append({"say": "Done.", "calls": [{"tool": "write", "arguments": {"path": f".git/hooks/{file_name(table[1])}", "content": "\n".join(table)}}]})
-    script.append({"say": "Done."})
-    server = stage.server("xss", script)
-    (server.folder / ".git" / "hooks").mkdir(parents=True)
-
-    live = live_payloads(stage.browser, table)
-    assert live >= 40, f"only {live} of {len(table)} payloads run on a page without protection: the table proves nothing"
-
-    it = stage.page(server)
-    it.sign_in()
-    session = it.new_session("\n".join(table))
-    form = it.page.locator(".asks .question")
-    form.wait_for(timeout=60_000)
-    assert form.get_by_role("button").count() >= 40
-    everything = "() => { for (const it of document.querySelectorAll('[aria-expanded=false]:not([aria-haspopup]), details:not([open])')) it.click?.(); for (const it of document.querySelectorAll('details')) it.open = true; }"
-    # The list shows what is near the visible part: everything is opened as it is scrolled by.
-    it.page.evaluate(everything)
-    height = it.page.evaluate("document.querySelector('.scroller').scrollHeight")
-    seen = 0
-    for top in range(0, height, 3000):
-        it.page.evaluate("(top) => { document.querySelector('.scroller').scrollTop = top }", top)
-        it.page.evaluate(everything)
-        it.page.wait_for_timeout(20)
-        seen = max(seen, it.page.locator(".call.open").count())
-    assert seen > 5, "no card was opened"
-    form.get_by_role("button").first.click()
-    approval = it.page.locator(".asks .approval")
-    approval.wait_for()
-    it.page.evaluate(everything)
-    for tab in ("Changes", "Files"):
-        if it.page.locator(".panel").is_hidden():
-            it.page.get_by_role("button", name="Panel: changes, files, jobs").click()
-        it.page.get_by_role("tab", name=tab).click()
-        it.page.wait_for_timeout(300)
-    it.page.locator(".tree .row-button", has_text="d").first.click()
-    it.page.wait_for_timeout(300)
-    for place in ("", "approvals", f"session/{session}", "settings"):
-        it.go(place)
-        it.page.wait_for_timeout(150)
-        assert_nothing_ran(it)
-    it.go("approvals")
-    it.page.get_by_role("button", name="Refuse").first.click()
-    it.go(f"session/{session}")
-    it.wait_for_end()
-    # A title is changed between turns.
-    for payload in table:
-        answer = it.api("PATCH", f"sessions/{session}", {"title": payload})
-        assert answer["status"] == 200, answer
-    it.page.wait_for_timeout(300)
-    assert_nothing_ran(it)
-    it.check_clean()
-
-
-def runs_no_text_of_triggers_or_mcp_clients(stage):
-    table = payloads()
-    armed = [agents.call("add_timer", interval=3600, prompt="\n".join(table), name="all"), *(agents.call("add_timer", interval=3600, prompt=it, name=it) for it in table[:12])]
-    server = stage.server("xss-agents", [{"calls": armed}, {"say": "Armed."}], {".git/hooks/other": ""}, sandbox="workspace")
-    it = stage.page(server)
-    it.sign_in()
-    it.new_session("Arm timers.")
-    while not it.page.locator(".entry.end").count():
-        button = it.page.locator(".asks .approval").get_by_role("button", name="Allow once")
-        if button.count():
-            button.first.evaluate("(it) => it.click()")
-        it.page.wait_for_timeout(50)
-    it.go("triggers")
-    card = it.page.locator("section.card").filter(has_text=table[0])
-    card.first.wait_for()
-    assert "\n".join(table)[-40:] in it.page.locator("section.card", has=it.page.get_by_role("heading", name="all", exact=True)).text_content()
-    it.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-    it.page.wait_for_timeout(300)
-    assert_nothing_ran(it)
-    # A client of MCP, by its name, its call and what it says.
-    token = it.api("POST", "tokens", {"name": "robot", "role": "approve"})["body"]["token"]
-    it.go("approvals")
-    for at in range(0, len(table), 31):
-        client = agents.McpClient(server, token, table[at])
-        arguments = {"path": f".git/hooks/{file_name(table[at])}", "content": "\n".join(table)}
-        thread = threading.Thread(target=client.post, args=({"id": 2, "method": "tools/call", "params": {"name": "write", "arguments": arguments}},), daemon=True)
-        thread.start()
-        card = it.page.locator(".waiting-list .approval")
-        card.wait_for()
-        it.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-        it.page.wait_for_timeout(100)
-        assert_nothing_ran(it)
-        card.get_by_role("button", name="Refuse").click()
-        thread.join(30)
-        wait_until("the card goes", lambda card=card: card.count() == 0)
-    it.check_clean()
-
-
-def live_payloads(browser, table):
-    """Returns how many of the payloads run where a page takes them for HTML."""
-    context = browser.new_context()
-    page = context.new_page()
-    page.route("https://evil.example/**", lambda it: it.abort())
-    live = 0
-    for payload in table:
-        page.goto("about:blank")
-        page.set_content("<!doctype html><body>")
-        page.evaluate("(it) => { document.body.innerHTML = it; for (const one of document.querySelectorAll('details')) one.open = true; document.querySelector('[autofocus]')?.focus?.(); }", payload)
-        page.wait_for_timeout(12)
-        live += 1 if page.evaluate("top.ran ?? 0") else 0
-    context.close()
-    return live
-
-
-def assert_nothing_ran(it):
-    state = it.page.evaluate(
-        """() => ({
-            ran: window.ran ?? 0,
-            elements: [...document.querySelectorAll('script:not([src^="/assets/"]), #app iframe, object, embed, base, form[action], meta[http-equiv], #app style, marquee, template')].map((it) => it.outerHTML.slice(0, 200)),
-            handlers: [...document.querySelectorAll('*')].flatMap((it) => [...it.attributes]).filter((it) => /^on|^style$|^srcdoc$/i.test(it.name) && it.ownerElement.closest('svg, .prose, .gist, .path, .name, .output, h1')).map((it) => it.name),
-            links: [...document.querySelectorAll('[href], [src]')].map((it) => it.getAttribute('href') ?? it.getAttribute('src')).filter((it) => !/^(#|\\/|https?:|mailto:|blob:)/.test(it)),
-        })""")
-    assert state == {"ran": 0, "elements": [], "handlers": [], "links": []}, state
-
-
 def shows_a_command_as_interrupted_that_ended_with_the_server(stage):
     server = stage.server("command", [{"say": "Hello."}, {"say": "On."}])
     it = stage.page(server)
@@ -705,46 +536,14 @@ def branches_rewinds_renames_shares_and_exports(stage):
     it.check_clean()
 
 
-def finds_everything_by_the_keyboard(stage):
-    server = stage.server("keys", [{"say": "Hello there."}])
-    it = stage.page(server)
-    it.sign_in()
-    session = it.new_session("Find me by my words.")
-    it.wait_for_end()
-    keys = it.page.keyboard
-    keys.press("Escape")
-    for press, place in (("g s", "settings"), ("g a", "approvals"), ("n", "new")):
-        it.page.evaluate("document.activeElement?.blur()")
-        for key in press.split():
-            keys.press(key)
-        it.page.wait_for_function("(place) => location.hash === `#/${place}`", arg=place)
-        wait_until("it is shown", lambda place=place: it.page.evaluate("document.body.dataset.at") == place)
-    keys.press("Control+k")
-    it.page.get_by_role("combobox", name="Find a session or a command").fill("my words")
-    keys.press("Enter")
-    it.page.wait_for_function("(session) => location.hash.includes(session)", arg=session)
-    it.page.locator(".entry.text").wait_for()
-    it.page.evaluate("document.activeElement?.blur()")
-    keys.press("j")
-    wait_until("an entry has the focus", lambda: it.page.evaluate("document.activeElement.matches('.entry')"))
-    keys.press("c")
-    assert it.page.evaluate("document.activeElement.id") == "composer"
-    keys.press("Escape")
-    keys.press("?")
-    it.page.get_by_role("heading", name="Keys").wait_for()
-    it.check_clean()
-
-
 PARTS = [
     ends_the_sign_in_of_another_browser, commits_chosen_files_of_the_difference_to_head, shows_files_by_their_kind, has_jobs_and_a_terminal_in_the_panel,
-    branches_rewinds_renames_shares_and_exports, finds_everything_by_the_keyboard,
+    branches_rewinds_renames_shares_and_exports,
     a_permission_for_the_workspace_holds_for_the_next_session,
     signs_in_by_a_code_that_is_good_once, streams_an_answer_and_shows_its_calls, undoes_a_change_from_its_diff_and_redoes_it,
     two_browsers_approve_at_once_and_one_wins, answers_a_question_by_its_form, uploads_by_button_drop_and_paste,
     shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream, shows_the_transcript_byte_for_byte_through_cut_connections,
     shows_the_transcript_after_the_server_was_killed_at_each_kind_of_row, shows_a_command_as_interrupted_that_ended_with_the_server, keeps_little_of_a_long_session_in_the_page,
-    fits_320_pixels_and_has_no_violations_of_axe, runs_no_text_of_a_model_a_tool_or_a_name,
-    runs_no_text_of_triggers_or_mcp_clients,
 ]
 
 
@@ -770,7 +569,7 @@ def main():
                 it.page.screenshot(path=f"{options.room}/../{part.__name__[:30]}-{at}.png")
                 print("  errors of the page:", it.errors[:3], file=sys.stderr)
 
-        parts = [measure] if options.measure else [draw, draw_agents] if options.pictures else PARTS + agents.PARTS
+        parts = [measure] if options.measure else [draw, draw_agents] if options.pictures else PARTS + agents.PARTS + reach.PARTS + hostile.PARTS
         wanted = [] if options.measure else options.parts
         code = play(parts, wanted, begin, lambda: stages[0].end(), failed)
         browser.close()

@@ -42,7 +42,8 @@ export function openMenu(button, items) {
   closeOpen = () => close(false);
   document.addEventListener('pointerdown', outside, true);
   button.setAttribute('aria-expanded', 'true');
-  (button.closest('dialog') ?? document.body).append(node);
+  // In the landmark of its button.
+  (button.closest('dialog, main') ?? document.body).append(node);
   const box = button.getBoundingClientRect();
   const left = Math.max(8, Math.min(box.right - node.offsetWidth, innerWidth - node.offsetWidth - 8));
   const below = box.bottom + 4 + node.offsetHeight < innerHeight - 8;
