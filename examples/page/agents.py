@@ -127,8 +127,16 @@ def shows_a_group_as_a_graph_with_inboxes_pause_and_stop(stage):
     inbox.locator("li", has_text="what about spaces?").wait_for()
     assert "critic (1)" in graph.text_content()
     group.send(name, "critic", "and tabs?")
-    # It stays open as more comes.
+    # It stays open as more comes, as does a long message in it.
     inbox.locator("li", has_text="and tabs?").wait_for()
+    story = "A long story. " * 60
+    group.send(name, "critic", story)
+    long = inbox.locator("li details")
+    long.locator("summary").click()
+    assert long.locator("p").text_content().strip() == story.strip()
+    group.send(name, "critic", "and that is all")
+    inbox.locator("li", has_text="and that is all").wait_for()
+    assert long.locator("p").is_visible()
     it.axe(axe(stage), "a group")
     member("critic").get_by_role("button", name="Resume").click()
     wait_until("the inbox is empty", lambda: inbox.count() == 0)

@@ -64,7 +64,7 @@ export class Composer {
     this.chips = h('ul', { class: 'chips' });
     this.picker = h('input', { type: 'file', multiple: true, hidden: true, 'aria-label': 'Files to attach', onchange: () => { this.addFiles(this.picker.files); this.picker.value = ''; } });
     this.sendButton = h('button', { type: 'submit', class: 'primary round', 'aria-label': 'Send', title: 'Send (Enter)' }, icon('send'));
-    this.stopButton = h('button', { type: 'button', class: 'stop', hidden: true, title: 'Stop the turn (Ctrl .)', onclick: () => this.options.stop() }, icon('stop'), 'Stop');
+    this.stopButton = h('button', { type: 'button', class: 'stop', hidden: true, title: 'Stop the turn (Ctrl .)', onclick: () => this.options.stop() }, icon('stop'), h('span', null, 'Stop'));
     this.state = h('span', { class: 'composer-state muted' });
     this.node = h('form', { class: 'composer', onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); void this.send(); } },
       this.chips, this.input,

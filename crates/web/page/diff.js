@@ -1,6 +1,7 @@
 /** Diffs: the change of a file as hunks, with the changed part of a line marked. */
 
 import { h, icon } from './dom.js';
+import { sentence } from './notice.js';
 
 /**
  * @typedef {import('./types').Change} Change
@@ -17,7 +18,7 @@ const LONGEST = 500;
  */
 export function changeView(change, options = {}) {
   // A command that ran outside of the sandbox: nobody knows what it changed.
-  if (!change.path) return h('p', { class: 'muted small' }, change.note ?? '');
+  if (!change.path) return h('p', { class: 'muted small note' }, sentence(change.note ?? ''));
   const kind = { created: 'new', deleted: 'deleted', changed: '' }[change.kind] ?? change.kind;
   const name = options.onOpen && change.kind !== 'deleted'
     ? h('button', { type: 'button', class: 'path link', onclick: () => options.onOpen?.(change.path) }, change.path)

@@ -75,8 +75,8 @@ function groupView(it, again) {
   return h('section', { class: 'card group' }, h('header', null, h('h2', { class: 'grow' }, it.name), h('span', { class: 'muted small' }, facts), controls(it.state === 'paused', '')),
     members.length > 0 && graph(it, members),
     h('ul', { class: 'rows' }, members.map((one) => h('li', null, h('span', { class: `dot ${stateOf(one)}` }), h('a', { class: 'grow', href: `#/session/${encodeURIComponent(one.session)}` }, one.name),
-      h('span', { class: 'muted small' }, words(one)), controls(one.paused, one.id), inbox(one)))),
-    it.messages?.length ? h('details', { open: true, 'data-of': `messages ${it.name}` }, h('summary', { class: 'muted small' }, 'Messages'), h('ul', { class: 'rows small messages' }, it.messages.toReversed().map(messageRow))) : null,
+      h('span', { class: 'muted small' }, doing(one)), controls(one.paused, one.id), inbox(one)))),
+    it.messages?.length ? h('details', { open: true, 'data-of': `messages ${it.name}` }, h('summary', { class: 'muted small' }, 'Messages'), h('ul', { class: 'rows small messages' }, it.messages.toReversed().map((one) => messageRow(one, 'all')))) : null,
     it.events?.length ? h('details', { open: true, 'data-of': `events ${it.name}` }, h('summary', { class: 'muted small' }, 'What happened'), h('ul', { class: 'rows small messages' }, it.events.slice(-MOST).toReversed().map((one) => eventRow(one, members)))) : null);
 }
 
@@ -102,16 +102,29 @@ function redraw(body, nodes) {
 function inbox(it) {
   if (!it.queued) return null;
   return h('details', { class: 'small inbox', 'data-of': `inbox ${it.id}` }, h('summary', { class: 'muted' }, `${it.queued} in the inbox`),
-    h('ul', { class: 'rows small messages' }, (it.inbox ?? []).map(messageRow)));
+    h('ul', { class: 'rows small messages' }, (it.inbox ?? []).map((one) => messageRow(one, 'inbox'))));
 }
 
-/** @param {Message} it */
-function messageRow(it) {
-  return h('li', null, h('strong', null, `${it.from} → ${it.to}`), it.channel && h('span', { class: 'tag' }, it.channel), h('span', { class: 'grow' }, line(it.text, 200)), h('span', { class: 'muted' }, it.state === 'queued' ? 'waits' : clock(it.at_ms)));
+/**
+ * @param {Message} it
+ * @param {string} list
+ */
+function messageRow(it, list) {
+  return h('li', null, h('strong', null, `${it.from} → ${it.to}`), it.channel && h('span', { class: 'tag' }, it.channel), words(it.text, `${list} ${it.at_ms} ${it.from} ${it.to} ${it.text.length}`), h('span', { class: 'muted' }, it.state === 'queued' ? 'waits' : clock(it.at_ms)));
+}
+
+/**
+ * A text in one line; a longer one opens.
+ * @param {string} text
+ * @param {string} of names it, so that it stays open
+ */
+function words(text, of) {
+  const short = line(text, 200);
+  return short === text.trim() ? h('span', { class: 'grow' }, short) : h('details', { class: 'grow', 'data-of': of }, h('summary', null, short), h('p', null, text));
 }
 
 /** @param {Member} it */
-function words(it) {
+function doing(it) {
   return it.killed ? 'killed' : it.paused ? 'paused' : it.status.replace('_', ' ');
 }
 
@@ -126,10 +139,12 @@ function stateOf(it) {
  */
 function eventRow(it, members) {
   const body = it.body ?? {};
-  const name = members.find((one) => one.id === it.member)?.name ?? it.member;
-  const text = ['text', 'message', 'content', 'why'].map((key) => body[key]).find((value) => typeof value === 'string');
+  const request = /** @type {{operation?: string} | undefined} */ (body.request);
+  const name = request ? body.by : members.find((one) => one.id === it.member)?.name ?? it.member;
+  const text = ['text', 'message', 'content', 'why', 'state'].map((key) => body[key]).find((value) => typeof value === 'string');
   const to = ['to', 'channel', 'target'].map((key) => body[key]).find((value) => typeof value === 'string');
-  return h('li', null, h('strong', null, [name, to].filter(Boolean).join(' → ')), h('span', { class: 'tag' }, it.kind.replaceAll('_', ' ')), h('span', { class: 'grow' }, line(String(text ?? ''), 200)), h('span', { class: 'muted' }, clock(it.at_ms)));
+  const who = [name, to].filter(Boolean).join(' → ');
+  return h('li', null, who && h('strong', null, who), h('span', { class: 'tag' }, (request?.operation ?? it.kind).replace(/^(creature|group)_/, '').replaceAll('_', ' ')), words(String(text ?? ''), String(it.seq)), h('span', { class: 'muted' }, clock(it.at_ms)));
 }
 
 /**

@@ -5,7 +5,7 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::{SocketAddr, TcpStream},
     os::unix::fs::OpenOptionsExt as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{Arc, mpsc::channel},
     thread,
@@ -82,6 +82,16 @@ impl Stage {
 
     /// `haft serve` with these arguments.
     pub(crate) fn haft(&self, arguments: &[&str]) -> Command {
+        let mut haft = self.haft_in(&self.path("ws"));
+        haft.arg("serve")
+            .arg("--model")
+            .arg(format!("script:{}", self.path("script").display()))
+            .args(arguments);
+        haft
+    }
+
+    /// haft in this folder, with the state of this stage.
+    pub(crate) fn haft_in(&self, folder: &Path) -> Command {
         let mut haft = Command::new(env!("CARGO_BIN_EXE_haft"));
         haft.env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -89,11 +99,7 @@ impl Stage {
             .env("HAFT_STATE_DIR", self.path("state"))
             .env("HAFT_CONFIG_DIR", self.path("config"))
             .arg("--dir")
-            .arg(self.path("ws"))
-            .arg("serve")
-            .arg("--model")
-            .arg(format!("script:{}", self.path("script").display()))
-            .args(arguments)
+            .arg(folder)
             .stdin(Stdio::null());
         haft
     }

@@ -169,13 +169,29 @@ fn member(store: &Store, member: &MemberRecord, runs: bool) -> Result<Value, Fau
 pub(crate) async fn act(mut call: Call) -> Done {
     let Act { member, kill } = call.json().await?;
     let wanted = match call.name(1) {
-        "pause" => Request::GroupPause { member },
-        "resume" => Request::GroupResume { member },
-        "stop" => Request::GroupStop { member, kill },
+        "pause" => Request::GroupPause { member: member.clone() },
+        "resume" => Request::GroupResume { member: member.clone() },
+        "stop" => Request::GroupStop { member: member.clone(), kill },
         other => return Err(Problem::missing(format!("`{other}` is none of pause, resume, stop"))),
     };
     let (workspace, group) = find(&call).await?;
     let (store, sessions) = (workspace.runtime.store(), &workspace.sessions);
+    if let Some(member) = member {
+        check_member(store, &group.name, &member).await?;
+    }
     let done = request(store, sessions, &group.name, &call.key()?, &call.who.name, &wanted).await?;
     Ok(Answer::ok(&done))
+}
+
+/// Refuses an agent that the group does not have, before the request is kept for the process of the group.
+async fn check_member(store: &Store, group: &str, member: &str) -> Result<(), Problem> {
+    let (groups, name) = (store.groups(), group.to_owned());
+    let members = blocking(move || groups.shape(&name)).await?.members;
+    if members.iter().any(|it| it.id == member || it.name == member) {
+        return Ok(());
+    }
+    let shown: String = member.chars().take(60).collect();
+    let names: Vec<&str> = members.iter().map(|it| it.name.as_str()).take(20).collect();
+    let problem = Problem::missing(format!("the group has no agent `{shown}`"));
+    Err(problem.next(format!("It has: {}.", names.join(", "))))
 }

@@ -4,6 +4,7 @@ pub(crate) mod acp;
 pub(crate) mod changes;
 pub(crate) mod decisions;
 pub(crate) mod files;
+mod form;
 pub(crate) mod groups;
 pub(crate) mod jobs;
 pub(crate) mod mcp;

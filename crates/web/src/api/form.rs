@@ -1,0 +1,165 @@
+//! Multipart forms: the files of an upload, within limits on their number and on the heads of parts.
+
+use bytes::Bytes;
+use memchr::memmem::Finder;
+
+use crate::problem::Problem;
+
+/// The files that one form may have.
+const FILES: usize = 20;
+
+/// The parts that one form may have: files and other fields.
+const PARTS: usize = 100;
+
+/// The longest head of a part, in bytes: name, media type.
+const HEAD: usize = 16 << 10;
+
+/// The form has no end, or no line where one has to be.
+const BROKEN: &str = "the form can't be read";
+
+/// Returns the boundary of a form; `None` where the media type is another one.
+///
+/// # Errors
+/// When it is multipart, and no form that can be read.
+pub(super) fn boundary(kind: &str) -> Result<Option<Vec<u8>>, Problem> {
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    match of_form(kind) {
+        None if essence.to_ascii_lowercase().starts_with("multipart/") => Err(not_a_form(kind)),
+        found => Ok(found),
+    }
+}
+
+fn of_form(kind: &str) -> Option<Vec<u8>> {
+    const FORM: &str = "multipart/form-data";
+    let (essence, rest) = kind.trim_start().split_at_checked(FORM.len())?;
+    if !essence.eq_ignore_ascii_case(FORM) {
+        return None;
+    }
+    let fields = rest.split(';').filter_map(|it| it.trim().split_once('='));
+    let boundary = fields.into_iter().find(|it| it.0.eq_ignore_ascii_case("boundary"))?.1;
+    let boundary = boundary.trim_matches('"');
+    (!boundary.is_empty() && boundary.len() <= 70).then(|| format!("--{boundary}").into_bytes())
+}
+
+fn not_a_form(kind: &str) -> Problem {
+    let shown: String = kind.chars().take(100).collect();
+    Problem::bad(format!(
+        "`Content-Type: {shown}` has no `boundary` of 1 to 70 characters, or is not multipart/form-data"
+    ))
+    .next("Have the client write the header of its form; or send the bytes of one file, with `?name=NAME`.")
+}
+
+/// Returns the files of a form: the name of each, and its bytes. Reading stops at the first part too many.
+///
+/// # Errors
+/// When the form is broken, has no file, or more than the limits allow.
+pub(super) fn files(form: &Bytes, boundary: &[u8]) -> Result<Vec<(String, Bytes)>, Problem> {
+    let close = [b"\r\n", boundary].concat();
+    let (close, blank) = (Finder::new(&close), Finder::new(b"\r\n\r\n"));
+    let mut files = Vec::new();
+    let start = Finder::new(boundary).find(form).ok_or_else(|| Problem::bad(BROKEN))?;
+    let mut at = start + boundary.len();
+    for _ in 0..=PARTS {
+        let rest = form.get(at..).unwrap_or_default();
+        if rest.starts_with(b"--") {
+            return if files.is_empty() {
+                Err(Problem::bad(format!("the form has no files; it has 1 to {FILES}")))
+            } else {
+                Ok(files)
+            };
+        }
+        let (head, content) = part(rest, &blank, &close)?;
+        if let Some(name) = file_name(&String::from_utf8_lossy(head)) {
+            if files.len() == FILES {
+                return Err(Problem::bad(format!("the form has more than {FILES} files"))
+                    .next("Upload the files in several requests."));
+            }
+            files.push((name, form.slice_ref(content)));
+        }
+        // The line break, the head, an empty line, the content, and the boundary after it.
+        at += 2 + head.len() + 4 + content.len() + 2 + boundary.len();
+    }
+    Err(Problem::bad(format!("the form has more than {PARTS} parts")).next("Send fewer fields."))
+}
+
+/// Returns the head and the content of the part that begins here.
+fn part<'a>(rest: &'a [u8], blank: &Finder<'_>, close: &Finder<'_>) -> Result<(&'a [u8], &'a [u8]), Problem> {
+    let broken = || Problem::bad(BROKEN);
+    let rest = rest.strip_prefix(b"\r\n").ok_or_else(broken)?;
+    let near = rest.get(..HEAD).unwrap_or(rest);
+    let end = blank.find(near).ok_or_else(|| match near.len() {
+        HEAD => Problem::bad(format!("the head of a part of the form has more than {} KiB", HEAD >> 10)),
+        _ => broken(),
+    })?;
+    let (head, rest) = rest.split_at_checked(end).ok_or_else(broken)?;
+    let rest = rest.get(4..).ok_or_else(broken)?;
+    let content = close.find(rest).and_then(|end| rest.get(..end)).ok_or_else(broken)?;
+    Ok((head, content))
+}
+
+/// Returns the name of the file, if a part of a form is one.
+fn file_name(head: &str) -> Option<String> {
+    let line = head.lines().find(|it| it.to_ascii_lowercase().starts_with("content-disposition:"))?;
+    let name = line.split_once("filename=\"")?.1.split('"').next()?;
+    Some(name.to_owned())
+}
+
+/// Returns the name without folders, control characters and invisible marks of direction, cut to 200 characters.
+pub(super) fn plain_name(name: &str) -> String {
+    let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let shown = |it: &char| {
+        !it.is_control() && !('\u{202a}'..='\u{202e}').contains(it) && !('\u{2066}'..='\u{2069}').contains(it)
+    };
+    let name: String = name.chars().filter(shown).take(200).collect();
+    if name.trim_matches(['.', ' ']).is_empty() { "file".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const FORM: &[u8] = b"--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\nContent-Type: text/plain\r\n\r\n1\r\n2\r\n--x\r\nContent-Disposition: form-data; name=\"words\"\r\n\r\nhi\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"b.txt\"\r\n\r\n\r\n--x--\r\n";
+
+    #[test]
+    fn a_form_has_its_files() {
+        for kind in ["multipart/form-data", "multipart/form-data; boundary=", "multipart/mixed; boundary=x"] {
+            assert!(boundary(kind).is_err(), "{kind}");
+        }
+        assert_eq!(boundary("text/plain").unwrap(), None);
+        let boundary = boundary("Multipart/Form-Data; boundary=x").unwrap().unwrap();
+        let found = files(&Bytes::from_static(FORM), &boundary).unwrap();
+        let found: Vec<(&str, &[u8])> = found.iter().map(|it| (it.0.as_str(), it.1.as_ref())).collect();
+        assert_eq!(found, [("a.txt", &b"1\r\n2"[..]), ("b.txt", b"")]);
+    }
+
+    #[test]
+    fn broken_forms_are_refused_wherever_they_end() {
+        for end in 0..FORM.len() - 4 {
+            let cut = Bytes::from_static(FORM.get(..end).unwrap());
+            assert!(files(&cut, b"--x").is_err(), "cut after {end} bytes");
+        }
+        for broken in [&b"--x\r\nabc"[..], b"--x\r\n\r\n\r\nno end", b"--x--", b"--xy\r\n\r\n\r\n--x--"] {
+            assert!(files(&Bytes::from_static(broken), b"--x").is_err());
+        }
+    }
+
+    #[test]
+    fn names_have_no_folders_and_nothing_invisible() {
+        for (name, plain) in [
+            ("a.txt", "a.txt"),
+            ("../../etc/passwd", "passwd"),
+            ("C:\\Users\\a\\b.txt", "b.txt"),
+            ("a\0b\n.txt", "ab.txt"),
+            ("photo\u{202e}gnp.exe", "photognp.exe"),
+            ("..", "file"),
+            ("x/", "file"),
+            ("", "file"),
+        ] {
+            assert_eq!(plain_name(name), plain, "{name:?}");
+        }
+        assert_eq!(plain_name(&"ä".repeat(300)), "ä".repeat(200));
+        assert_eq!(plain_name(&format!("{}/a.txt", "x".repeat(300))), "a.txt");
+    }
+}
