@@ -23,10 +23,10 @@ def free_port():
 class Server:
     """One `haft serve` in a workspace, with a model that reads its answers from a script."""
 
-    def __init__(self, haft, folder, script, files=None, sandbox="full", config=None):
+    def __init__(self, haft, folder, script, files=None, sandbox="full", config=None, env=None):
         self.haft, self.folder, self.port, self.sandbox = haft, Path(folder), free_port(), sandbox
         # A folder of configuration of its own, with these files.
-        self.env = {**os.environ, **({"HAFT_CONFIG_DIR": f"{folder}.config"} if config else {})}
+        self.env = {**os.environ, **({"HAFT_CONFIG_DIR": f"{folder}.config"} if config else {}), **(env or {})}
         for name, text in (config or {}).items():
             place = Path(f"{folder}.config") / name
             place.parent.mkdir(parents=True, exist_ok=True)

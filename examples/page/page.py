@@ -492,7 +492,8 @@ def has_jobs_and_a_terminal_in_the_panel(stage):
 
 
 def branches_rewinds_renames_shares_and_exports(stage):
-    server = stage.server("branch", [{"say": "First answer."}, {"say": "Second answer."}, {"say": "Third answer."}])
+    secret = "sk-ant-0123456789abcdef0123456789abcdef"
+    server = stage.server("branch", [{"say": f"First answer, with {secret}."}, {"say": "Second answer."}, {"say": "Third answer."}], env={"ANTHROPIC_API_KEY": secret})
     it = stage.page(server)
     it.sign_in()
     session = it.new_session("First.")
@@ -516,8 +517,16 @@ def branches_rewinds_renames_shares_and_exports(stage):
     other.check_clean()
     with it.page.expect_download() as saved:
         menu("Save as one page…")
-    text = Path(saved.value.path()).read_text()
-    assert "Second answer." in text and "<script" not in text and "http-equiv" in text
+    with other.page.expect_download() as shared:
+        other.page.get_by_role("button", name="Save as one page").click()
+    for file in (saved, shared):
+        text = Path(file.value.path()).read_text()
+        assert "First answer, with" in text and "Second answer." in text and "<script" not in text and "http-equiv" in text
+        assert secret not in text, "a saved page has a secret"
+        alone = stage.browser.new_page(java_script_enabled=False, offline=True)
+        alone.set_content(text)
+        assert alone.get_by_text("Second answer.").is_visible()
+        alone.close()
     # The second message is taken back, and is in the field again.
     it.page.locator(".entry.prompt").nth(1).get_by_role("button").click()
     it.page.get_by_role("menuitem", name="Rewind to before this").click()

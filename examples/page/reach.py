@@ -2,6 +2,8 @@
 
 import re
 import time
+import urllib.error
+import urllib.request
 
 from agents import axe, call, lines
 from driver import wait_until
@@ -149,4 +151,145 @@ def finds_everything_by_the_keyboard(stage):
     it.check_clean()
 
 
-PARTS = [fits_320_pixels_and_has_no_violations_of_axe, everything_that_opens_has_no_violations_of_axe, finds_everything_by_the_keyboard]
+def works_by_the_keyboard_alone(stage):
+    edit = call("edit", path="a.txt", edits=[{"old": "two", "new": "2"}])
+    hook = lambda name: {"calls": [call("write", path=f".git/hooks/{name}", content="#!/bin/sh\n")]}
+    slow = {"say": TEXT, "chunks": 200, "chunk_ms": 100}
+    server = stage.server("keyboard", [{"say": "I change it.", "calls": [edit]}, hook("one"), hook("two"), {"say": "Done."}, slow], {"a.txt": "one\ntwo\n", ".git/hooks/other": ""})
+    file = server.folder / "a.txt"
+    it = stage.page(server)
+    it.sign_in()
+    page, press = it.page, it.page.keyboard.press
+    focused = lambda: page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent.trim()")
+
+    def tab_to(name, most=40):
+        for _ in range(most):
+            press("Tab")
+            if focused().startswith(name):
+                return
+        raise AssertionError(f"Tab does not lead to {name}")
+
+    # Everything of a session: begin it, decide, open cards, panel and menus, undo, stop.
+    press("n")
+    page.get_by_role("textbox", name="Message").wait_for()
+    page.keyboard.type("Change it.")
+    press("Enter")
+    ask = page.locator(".asks .approval")
+    ask.wait_for()
+    press("Escape")
+    for key, hook_name in (("0", "one"), ("1", "two")):
+        ask.get_by_text(hook_name).first.wait_for()
+        press("a")
+        press(key)
+        wait_until("it is decided", lambda hook_name=hook_name: not ask.get_by_text(hook_name).count())
+    it.wait_for_end()
+    assert not (server.folder / ".git/hooks/one").exists() and (server.folder / ".git/hooks/two").exists()
+    page.evaluate("document.activeElement.blur()")
+    card = page.locator(".entry.call", has_text="edit").first
+    for _ in range(12):
+        press("j")
+        if card.evaluate("(it) => it === document.activeElement"):
+            break
+    press("Enter")
+    wait_until("the card is open", lambda: card.locator("[aria-expanded=true]").count() == 1)
+    assert file.read_text() == "one\n2\n"
+    # The newest change is that of the hook.
+    for undone in (lambda: not (server.folder / ".git/hooks/two").exists(), lambda: file.read_text() == "one\ntwo\n"):
+        press("u")
+        wait_until("the newest change is undone", undone)
+    press("p")
+    tabs = page.get_by_role("tab")
+    tabs.first.wait_for()
+    tab_to("Changes")
+    for name in ("Files", "Jobs", "Plan", "Agents", "Terminal"):
+        press("ArrowRight")
+        wait_until(f"{name} is shown", lambda name=name: page.get_by_role("tab", name=name).get_attribute("aria-selected") == "true" and focused() == name)
+    tab_to("Close the panel")
+    press("Enter")
+    wait_until("the panel is closed", lambda: page.locator(".panel").is_hidden())
+    page.locator(".top button").first.focus()
+    tab_to("Session menu")
+    press("Enter")
+    menu = page.get_by_role("menu")
+    menu.wait_for()
+    items = menu.get_by_role("menuitem").all_inner_texts()
+    for key, wanted in (("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("End", -1), ("Home", 0)):
+        press(key)
+        assert page.evaluate("document.activeElement.innerText") == items[wanted], (key, focused())
+    press("Escape")
+    assert focused() == "Session menu", focused()
+    press("c")
+    page.keyboard.type("Go on, slowly.")
+    press("Enter")
+    page.locator(".entry.text", has_text="An answer with").wait_for()
+    press("Control+.")
+    page.locator(".entry.end", has_text="topped").wait_for()
+    for command, place in (("triggers", "triggers"), ("groups", "groups")):
+        press("Control+k")
+        page.get_by_role("combobox").wait_for()
+        page.keyboard.type(command)
+        press("Enter")
+        page.wait_for_function("(place) => document.body.dataset.at === place", arg=place)
+    it.check_clean()
+
+
+def settings_make_devices_tokens_and_take_back_what_stays(stage):
+    ask = {"calls": [call("write", path=".git/hooks/pre-commit", content="#!/bin/sh\n")]}
+    server = stage.server("settings", [ask, {"say": "Done."}], {".git/hooks/other": ""}, sandbox="workspace")
+    it = stage.page(server)
+    it.sign_in()
+    session = it.new_session("Make a hook.")
+    card = it.page.locator(".asks .approval")
+    card.get_by_text("What a longer permission allows").click()
+    card.get_by_role("button", name="For this workspace").click()
+    it.wait_for_end()
+    assert it.api("POST", "shares", {"session": session})["status"] == 201
+    it.go("settings")
+    section = lambda name: it.page.locator("section.settings", has=it.page.get_by_role("heading", name=name, exact=True))
+    # Colors, at once and after a reload.
+    paper = lambda: it.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    light = paper()
+    section("Appearance").get_by_text("Dark").click()
+    wait_until("it is dark", lambda: paper() != light)
+    dark = paper()
+    it.page.reload()
+    section("Appearance").wait_for()
+    assert paper() == dark
+    section("Appearance").get_by_text("Light", exact=True).click()
+    wait_until("it is light", lambda: paper() == light)
+    # Another device.
+    section("Another device").get_by_label("Name of the device").fill("tablet")
+    section("Another device").get_by_label("Role").select_option("view")
+    section("Another device").get_by_role("button", name="Make an address").click()
+    other = stage.page(server)
+    other.page.goto(section("Another device").locator("code.secret").inner_text())
+    other.page.get_by_role("navigation", name="Sessions").wait_for()
+    assert other.api("POST", "sessions", {})["status"] == 403
+    # A token, which is shown once and ends with its removal.
+    tokens = section("Tokens")
+    tokens.get_by_label("Name of the token").fill("ci")
+    tokens.get_by_label("Role").select_option("say")
+    tokens.get_by_role("button", name="Make a token").click()
+    token = tokens.locator("code.secret").inner_text()
+
+    def status():
+        request = urllib.request.Request(f"{server.base}/api/v1/info", headers={"Authorization": f"Bearer {token}"})
+        try:
+            return urllib.request.urlopen(request, timeout=10).status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    assert status() == 200
+    it.axe(axe(stage), "settings with a token")
+    tokens.get_by_role("button", name="Remove").click()
+    wait_until("the token is revoked", lambda: status() == 401)
+    # What stays.
+    for name, button, left in (("Permissions that stay", "Take back", "grants"), ("Links to sessions", "Revoke", "shares")):
+        assert len(it.api("GET", left)["body"][left]) == 1, it.api("GET", left)
+        section(name).get_by_role("button", name=button).click()
+        section(name).get_by_text("None.").wait_for()
+        assert it.api("GET", left)["body"][left] == [], left
+    it.check_clean()
+
+
+PARTS = [works_by_the_keyboard_alone, settings_make_devices_tokens_and_take_back_what_stays, fits_320_pixels_and_has_no_violations_of_axe, everything_that_opens_has_no_violations_of_axe, finds_everything_by_the_keyboard]

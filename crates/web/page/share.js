@@ -1,8 +1,9 @@
 /** Shares: a link that shows a part of a session read-only, the page of such a link, and the session as one HTML file. */
 
-import { h, fill } from './dom.js';
+import { h, iconButton, fill } from './dom.js';
 import { get, post, send, path, Fault } from './api.js';
-import { until } from './format.js';
+import { Fold } from './fold.js';
+import { line, until } from './format.js';
 import { entryView } from './message.js';
 import { attempt, copy, empty, faultBox, notice } from './notice.js';
 import { Room } from './room.js';
@@ -75,7 +76,7 @@ export function sharedPage(id) {
     }
   };
   void load();
-  return h('main', { class: 'conversation shared', id: 'main' }, h('header', { class: 'top' }, title, h('span', { class: 'grow' }), about), scroller);
+  return h('main', { class: 'conversation shared', id: 'main' }, h('header', { class: 'top' }, title, h('span', { class: 'grow' }), about, iconButton('file', 'Save as one page', () => exportPage(scroller, title.textContent ?? '', room))), scroller);
 }
 
 /**
@@ -86,7 +87,9 @@ export function sharedPage(id) {
  */
 export async function exportPage(main, title, room) {
   await attempt(async () => {
-    const doc = document.implementation.createHTMLDocument(title);
+    const shown = room.readOnly ? room.fold : await maskedFold(room);
+    const name = room.readOnly ? title : shown.title || line(shown.entries.find((it) => it.kind === 'prompt')?.text ?? title, 80);
+    const doc = document.implementation.createHTMLDocument(name);
     const style = [...document.styleSheets].flatMap((it) => [...it.cssRules]).map((it) => it.cssText).join('\n');
     const meta = doc.createElement('meta');
     meta.setAttribute('charset', 'utf-8');
@@ -98,20 +101,34 @@ export async function exportPage(main, title, room) {
     doc.body.className = 'export';
     const still = new Room(room.id, room.workspace);
     still.readOnly = true;
-    still.fold = room.fold;
-    still.opened = new Set(room.fold.entries.map((it) => it.id));
-    const entries = h('main', { class: 'entries' }, h('h1', null, title), room.fold.entries.map((it) => entryView(it, still).node));
+    still.fold = shown;
+    still.opened = new Set(shown.entries.map((it) => it.id));
+    const entries = h('main', { class: 'entries' }, h('h1', null, name), shown.entries.map((it) => entryView(it, still).node));
     doc.body.append(doc.importNode(entries, true));
     await inlinePictures(doc);
     // The style is added to the text of the file: this page's own policy has no inline style.
     const text = doc.documentElement.outerHTML.replace('</head>', () => `<style>${style}</style></head>`);
     const file = new Blob([`<!doctype html>\n${text}`], { type: 'text/html' });
-    const link = h('a', { href: URL.createObjectURL(file), download: `${title.replace(/[^\w -]+/g, ' ').trim() || 'session'}.html` });
+    const link = h('a', { href: URL.createObjectURL(file), download: `${name.replace(/[^\w -]+/g, ' ').trim() || 'session'}.html` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     notice('Saved as one page');
   });
   main.focus();
+}
+
+/**
+ * Reads the session as a share has it: the server masks the secrets that it knows.
+ * @param {Room} room
+ */
+async function maskedFold(room) {
+  const fold = new Fold();
+  for (let head = 1; fold.head < head;) {
+    const it = /** @type {{rows: import('./types').Row[], head: number}} */ (await get(path(['sessions', room.id, 'rows'], { masked: true, limit: 20_000, after: fold.head || undefined, workspace: room.workspace })));
+    for (const row of it.rows) fold.add(row);
+    head = it.rows.length ? it.head : 0;
+  }
+  return fold;
 }
 
 /**

@@ -85,6 +85,7 @@ export class VirtualList {
   key(event) {
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || target.closest('input, textarea, select, pre')) return;
+    if (event.key === 'Enter' && target.matches('.entry')) /** @type {HTMLElement | null} */ (target.querySelector('[aria-expanded]'))?.click();
     const isSpaceUp = event.key === ' ' && event.shiftKey && target === this.scroller;
     if (isSpaceUp || event.key === 'PageUp' || event.key === 'ArrowUp') this.leaveEnd();
     if (event.shiftKey || (event.key !== 'Home' && event.key !== 'End')) return;

@@ -72,7 +72,7 @@ pub(crate) fn table() -> Vec<Route> {
         GET "/api/v1/sessions/{session}/report" Some(View), "A report of the process that runs it.", &[("kind", "`context` or `tools`."), WORKSPACE], -, sessions::report;
         GET "/api/v1/sessions/{session}/events" Some(View), "Its rows as server-sent events, and those that come.",
             &[("after", "The number of the last row that is known; the header Last-Event-ID counts more."), WORKSPACE], -, sessions::events;
-        GET "/api/v1/sessions/{session}/rows" Some(View), "Its rows.", &[("after", "The number of the last row that is known."), ("limit", "At most so many."), WORKSPACE], -, sessions::rows;
+        GET "/api/v1/sessions/{session}/rows" Some(View), "Its rows.", &[("after", "The number of the last row that is known."), ("limit", "At most so many."), ("masked", "`true`: with secrets masked, as in a share."), WORKSPACE], -, sessions::rows;
         GET "/api/v1/events" Some(View), "What changes in the list of sessions, and what waits for somebody, as server-sent events.", &[], -, sessions::all_events;
         GET "/api/v1/approvals" Some(View), "The open approvals of all sessions, and of MCP clients.", &[], -, decisions::approvals;
         POST "/api/v1/sessions/{session}/approvals/{approval}" Some(Approve), "Decides an approval. The first decision wins.", &[WORKSPACE], [decisions::Decide], decisions::decide;

@@ -21,6 +21,12 @@ fn share_is_read_without_a_token_masked_and_until_it_expires_or_is_revoked() {
     let read = |id: &str| served.raw(&format!("GET /api/v1/shared/{id}"), "", b"");
     let reply = read(&id);
     assert_eq!(reply.status, 200, "{reply:?}");
+    // As one page of its own: the same rows with the secrets masked, for whoever may watch the session.
+    let rows = |more: &str| {
+        served.ask("view", &format!("GET /api/v1/sessions/{session}/rows{more}"), &Value::Null).body
+    };
+    assert!(rows("?masked=true").contains("The key is") && !rows("?masked=true").contains(secret));
+    assert!(rows("?masked=true").contains("after the share"));
     assert!(reply.body.contains("The key is") && !reply.body.contains(secret), "{}", reply.body);
     assert!(!reply.body.contains("after the share") && !reply.body.contains("Later."), "{}", reply.body);
     // It gives nothing else.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Stage, token};
+use super::support::{Served, Stage, token};
 
 const JSON: &str = "Content-Type: application/json\r\n";
 const OWN: &str = "X-Haft: 1\r\n";
@@ -220,6 +220,30 @@ fn other_machines_are_refused_without_a_name_and_tokens() {
         let said = String::from_utf8_lossy(&ran.stderr);
         assert!(!ran.status.success() && said.contains(why), "{said}");
     }
+}
+
+#[test]
+fn readiness_and_metrics_need_a_token_where_others_reach_the_server() {
+    let stage = Stage::new(&[]);
+    let status =
+        |served: &Served, path: &str, headers: &str| served.raw(&format!("GET {path}"), headers, b"").status;
+    let served = stage.serve();
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(status(&served, path, ""), 200, "{path} on loopback");
+    }
+    served.kill();
+    let served = stage.serve_with(&["--public", "https://haft.example.org"]);
+    let bearer = format!("Authorization: Bearer {}\r\n", token("view"));
+    for path in ["/readyz", "/metrics"] {
+        assert_eq!(status(&served, path, ""), 401, "{path}");
+        assert_eq!(
+            status(&served, path, "Authorization: Bearer token-of-nobody-0123456789\r\n"),
+            401,
+            "{path}"
+        );
+        assert_eq!(status(&served, path, &bearer), 200, "{path} with a token");
+    }
+    assert_eq!(status(&served, "/healthz", ""), 200);
 }
 
 #[test]

@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use sessions::{Attachment, Handle, Operation, Prompt, Report};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::outputs::{is_picture, kept};
+use super::{
+    outputs::{is_picture, kept},
+    shares::mask,
+};
 use crate::{
     answer::Answer,
     call::{Call, Done},
@@ -431,6 +434,7 @@ pub(crate) async fn events(call: Call) -> Done {
 pub(crate) async fn rows(call: Call) -> Done {
     let (mut after, limit) =
         (call.number("after")?.unwrap_or_default(), call.number("limit")?.unwrap_or(ROWS).min(20_000));
+    let is_masked = call.query.get("masked").is_some_and(|it| it == "true");
     let workspace = call.workspace().await?;
     let session = call.name(0);
     let mut renderer = Renderer::resume(&workspace.sessions, session, after).await?;
@@ -451,7 +455,11 @@ pub(crate) async fn rows(call: Call) -> Done {
     renderer.finish(&mut rows);
     let (store, name) = (workspace.runtime.store().clone(), session.to_owned());
     let head = blocking(move || store.events().head(&name)).await?;
-    Ok(Answer::ok(&json!({"rows": rows, "head": head})))
+    let mut answer = json!({"rows": rows, "head": head});
+    if is_masked {
+        mask(&mut answer, &workspace.runtime, None);
+    }
+    Ok(Answer::ok(&answer))
 }
 
 pub(crate) async fn all_events(call: Call) -> Done {

@@ -134,19 +134,21 @@ pub(crate) async fn read(call: Call) -> Done {
     renderer.finish(&mut rows);
     // Links to files that the session gave lead to the share's own address: the session's needs a role.
     let links = (links_of(&share.session), format!("/api/v1/shared/{}/files/", share.id));
-    rows.iter_mut().for_each(|it| mask(it, &workspace.runtime, &links));
+    rows.iter_mut().for_each(|it| mask(it, &workspace.runtime, Some(&links)));
     let seen = overview::one(&workspace, &share.session).await?;
     let mut title = seen.session.get("title").cloned().unwrap_or_default();
-    mask(&mut title, &workspace.runtime, &links);
+    mask(&mut title, &workspace.runtime, Some(&links));
     Ok(Answer::ok(&json!({"title": title, "rows": rows, "expires_ms": share.expires_ms})))
 }
 
-/// Masks the secrets in all texts, and puts the second in the place of the first of `links`.
-fn mask(value: &mut Value, runtime: &Runtime, links: &(String, String)) {
+/// Masks the secrets in all texts, and puts the second in the place of the first of `links`, if there are any.
+pub(super) fn mask(value: &mut Value, runtime: &Runtime, links: Option<&(String, String)>) {
     match value {
         Value::String(text) => {
-            if text.contains(&links.0) {
-                *text = text.replace(&links.0, &links.1);
+            if let Some((from, to)) = links
+                && text.contains(from)
+            {
+                *text = text.replace(from, to);
             }
             if let std::borrow::Cow::Owned(masked) = runtime.masked(text) {
                 *text = masked;
