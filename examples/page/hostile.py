@@ -5,7 +5,7 @@ import threading
 
 import agents
 from driver import wait_until
-from payloads import RUN, file_name, payloads
+from payloads import file_name, payloads
 
 OPEN = "for (const one of document.querySelectorAll('details')) one.open = true"
 

@@ -1,19 +1,16 @@
 """What the page promises, shown in Chromium on the built program with a model that reads its answers from a script."""
 
 import argparse
-import base64
-import json
 import re
-import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
 import agents
 import hostile
+import kinds
 import reach
 from driver import Cutter, Stage, launch, wait_until
 from paint import measure
@@ -430,45 +427,6 @@ def commits_chosen_files_of_the_difference_to_head(stage):
     it.check_clean()
 
 
-def shows_files_by_their_kind(stage):
-    wav = b"RIFF" + struct.pack("<I", 36 + 800) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 8000, 1, 8) + b"data" + struct.pack("<I", 800) + b"\x80" * 800
-    png = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
-    pdf = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj 3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]>>endobj\ntrailer<</Root 1 0 R>>\n"
-    book = json.dumps({"cells": [{"cell_type": "code", "execution_count": 3, "source": ["print(1)"], "outputs": [{"output_type": "stream", "text": ["one\n"]}]}]})
-    faces = [(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]
-    corners = [(0, 0, 0), (10, 0, 0), (0, 10, 0), (0, 0, 10)]
-    stl = b"\0" * 80 + struct.pack("<I", 4) + b"".join(struct.pack("<12fH", 0, 0, 0, *(x for at in face for x in corners[at]), 0) for face in faces)
-    files = {"p.png": png, "s.wav": wav, "v.webm": b"\x1a\x45\xdf\xa3", "d.pdf": pdf, "box.stl": stl, "t.csv": b"name,count\n\"a, b\",3\n", "n.ipynb": book.encode(), "deep/t.txt": b"words\n"}
-    server = stage.server("kinds", [{"say": "Hello."}], {"deep/none": ""})
-    for name, body in files.items():
-        (server.folder / name).write_bytes(body)
-    it = stage.page(server)
-    it.sign_in()
-    it.new_session("Hello.")
-    it.wait_for_end()
-    it.page.get_by_role("button", name="Panel: changes, files, jobs").click()
-    it.page.get_by_role("tab", name="Files").click()
-    panel = it.page.locator(".panel")
-    wanted = {
-        "p.png": "img[alt='p.png']", "s.wav": "audio[controls]", "v.webm": "video[controls]", "d.pdf": "iframe[title='d.pdf']", "box.stl": "canvas[aria-label*='4 triangles']",
-        "t.csv": "table.csv td:text-is('a, b')", "n.ipynb": ".notebook .cell.code .output:text('one')", "t.txt": "pre.source .src-line:has-text('words')",
-    }
-    for name, selector in wanted.items():
-        if name == "t.txt":
-            panel.get_by_role("button", name="deep").click()
-        panel.locator(".tree .row-button", has_text=name).click()
-        panel.locator(selector).first.wait_for()
-        if name == "p.png":
-            wait_until("the picture is drawn", lambda: panel.locator("img").evaluate("(it) => it.naturalWidth") == 1)
-        if name == "box.stl":
-            drawn = "(it) => { const gl = it.getContext('webgl2'), some = new Uint8Array(4); return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(it.width > 100)))); }"
-            assert panel.locator("canvas").evaluate(drawn)
-        panel.get_by_role("button", name="Files", exact=True).click()
-    # The browser's own viewer of PDF loads its own files.
-    foreign = [one for one in it.foreign if not one.startswith("chrome")]
-    assert not it.errors and not foreign, (it.errors, foreign)
-
-
 def has_jobs_and_a_terminal_in_the_panel(stage):
     job = {"calls": [{"tool": "shell", "arguments": {"command": "echo begun; sleep 300", "wait_ms": 100}}]}
     server = stage.server("jobs", [job, {"say": "It runs."}])
@@ -546,7 +504,7 @@ def branches_rewinds_renames_shares_and_exports(stage):
 
 
 PARTS = [
-    ends_the_sign_in_of_another_browser, commits_chosen_files_of_the_difference_to_head, shows_files_by_their_kind, has_jobs_and_a_terminal_in_the_panel,
+    ends_the_sign_in_of_another_browser, commits_chosen_files_of_the_difference_to_head, has_jobs_and_a_terminal_in_the_panel,
     branches_rewinds_renames_shares_and_exports,
     a_permission_for_the_workspace_holds_for_the_next_session,
     signs_in_by_a_code_that_is_good_once, streams_an_answer_and_shows_its_calls, undoes_a_change_from_its_diff_and_redoes_it,
@@ -578,7 +536,7 @@ def main():
                 it.page.screenshot(path=f"{options.room}/../{part.__name__[:30]}-{at}.png")
                 print("  errors of the page:", it.errors[:3], file=sys.stderr)
 
-        parts = [measure] if options.measure else [draw, draw_agents] if options.pictures else PARTS + agents.PARTS + reach.PARTS + hostile.PARTS
+        parts = [measure] if options.measure else [draw, draw_agents] if options.pictures else PARTS + kinds.PARTS + agents.PARTS + reach.PARTS + hostile.PARTS
         wanted = [] if options.measure else options.parts
         code = play(parts, wanted, begin, lambda: stages[0].end(), failed)
         browser.close()
