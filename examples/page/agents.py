@@ -84,14 +84,14 @@ class Group:
         self.server = server
         for name, text in (("group.toml", recipe), ("root.jsonl", root), ("worker.jsonl", lines({"say": "I work on it."})), ("critic.jsonl", lines({"say": "I read it."}))):
             (server.folder / name).write_text(text)
-        self.process = subprocess.Popen(self.command("--trust", "group", "run", "--json", "group.toml", "go", "--stay"), cwd=server.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(self.command("--trust", "group", "run", "--json", "group.toml", "go", "--stay"), cwd=server.folder, env=server.env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         stage.ends.append(self.end)
 
     def command(self, *words):
         return [self.server.haft, "--dir", str(self.server.folder), *words]
 
     def send(self, *words):
-        subprocess.run(self.command("group", "send", *words), check=True, capture_output=True)
+        subprocess.run(self.command("group", "send", *words), env=self.server.env, check=True, capture_output=True)
 
     def end(self):
         if self.process.poll() is None:

@@ -25,8 +25,8 @@ class Server:
 
     def __init__(self, haft, folder, script, files=None, sandbox="full", config=None, env=None):
         self.haft, self.folder, self.port, self.sandbox = haft, Path(folder), free_port(), sandbox
-        # A folder of configuration of its own, with these files.
-        self.env = {**os.environ, **({"HAFT_CONFIG_DIR": f"{folder}.config"} if config else {}), **(env or {})}
+        # State of its own: sign-ins and links of other parts would count here. And a folder of configuration with these files.
+        self.env = {**os.environ, "HAFT_STATE_DIR": f"{folder}.state", **({"HAFT_CONFIG_DIR": f"{folder}.config"} if config else {}), **(env or {})}
         for name, text in (config or {}).items():
             place = Path(f"{folder}.config") / name
             place.parent.mkdir(parents=True, exist_ok=True)
