@@ -94,6 +94,26 @@ fn job_is_listed_with_its_output_and_stopped() {
 }
 
 #[test]
+fn job_that_waits_for_input_gets_it_from_whoever_may_approve() {
+    let stage = Stage::new(&[
+        json!({"calls": [{"tool": "interact", "arguments": {"command": "echo name?; read -r name; echo hello-$name", "until": "name"}}]}),
+        json!({"say": "It asks."}),
+    ]);
+    let served = stage.serve();
+    let session = served.begin("hi");
+    let rows = served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
+    let jobs = served.get(&format!("sessions/{session}/jobs"));
+    let job = jobs["jobs"][0]["id"].as_str().unwrap_or_else(|| panic!("{jobs} {rows:?}"));
+    let line = format!("POST /api/v1/sessions/{session}/jobs/{job}/input");
+    let input = json!({"input": {"text": "anna\r", "until": "hello"}});
+    assert_eq!(served.ask("say", &line, &input).status, 403);
+    let reply = served.ask("approve", &line, &input);
+    assert!(reply.status == 200 && reply.body.contains("hello-anna"), "{reply:?}");
+    let gone = format!("POST /api/v1/sessions/{session}/jobs/job_99/input");
+    served.does(404, &gone, &input);
+}
+
+#[test]
 fn undo_of_one_file_is_a_row_of_the_session_and_done_once_for_its_key() {
     let stage = Stage::new(&[
         json!({"calls": [writes("a.txt", "1\n"), writes("b.txt", "1\n")]}),

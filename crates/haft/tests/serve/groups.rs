@@ -230,6 +230,9 @@ fn message_beyond_1_mib_in_a_group_is_refused_and_a_long_one_is_shown_in_part() 
     served.does(200, &group.act("pause"), &json!({"member": "worker"}));
     let session = group.member(&served, "root")["session"].as_str().unwrap().to_owned();
     let line = format!("POST /api/v1/sessions/{session}/prompt");
+    // An agent is idle a moment before its session is kept.
+    let look = format!("GET /api/v1/sessions/{session}");
+    wait_for("the session", || (served.ask("view", &look, &Value::Null).status == 200).then_some(()));
     served.does(202, &line, &json!({"text": "Send them."}));
     let worker = wait_for("the message", || {
         Some(group.member(&served, "worker")).filter(|it| it["queued"] == json!(1))

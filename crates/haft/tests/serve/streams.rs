@@ -201,6 +201,37 @@ fn session_is_renamed_archived_forked_rewound_and_deleted() {
 }
 
 #[test]
+fn conversation_is_compacted_and_goes_on() {
+    let stage = Stage::new(&[
+        json!({"say": "First. ".repeat(400)}),
+        json!({"say": "A summary."}),
+        json!({"say": "Next."}),
+    ]);
+    let served = stage.serve();
+    let session = served.begin("one");
+    served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
+    let line = format!("POST /api/v1/sessions/{session}/compact");
+    assert_eq!(served.ask("view", &line, &json!({})).status, 403);
+    let reply = served.ask("say", &line, &json!({"keep": "the first word"}));
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert!(reply.body.contains("\"before\"") && reply.body.contains("\"after\""), "{reply:?}");
+    let rows = served.prompt(&session, "two");
+    assert!(rows.last().unwrap().event["text"].as_str().is_some_and(|it| !it.is_empty()), "{rows:?}");
+}
+
+#[test]
+fn silent_stream_has_a_heartbeat() {
+    let stage = Stage::new(&[json!({"say": "Hello."})]);
+    let served = stage.serve();
+    let session = served.begin("one");
+    let mut stream = served.watch(&session, 0);
+    stream.until(|row| row.kind() == "turn_ended");
+    let beat =
+        std::iter::from_fn(|| stream.next()).find(|it| matches!(it, Sent::Named(name, _) if name == "beat"));
+    assert!(beat.is_some(), "the stream ended");
+}
+
+#[test]
 fn session_is_named_and_archived_while_its_turn_goes_on() {
     let stage = Stage::new(&[json!({"say": "Slow", "end_ms": 600_000})]);
     let served = stage.serve();
