@@ -1,6 +1,7 @@
 """Who can't use a mouse, a large screen or their eyes: keys, narrow screens, and axe on everything that opens."""
 
 import re
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -296,4 +297,25 @@ def settings_make_devices_tokens_and_take_back_what_stays(stage):
     it.check_clean()
 
 
-PARTS = [works_by_the_keyboard_alone, settings_make_devices_tokens_and_take_back_what_stays, fits_320_pixels_and_has_no_violations_of_axe, everything_that_opens_has_no_violations_of_axe, finds_everything_by_the_keyboard]
+def opens_a_folder_that_the_owner_used_haft_in(stage):
+    server = stage.server("folders", [{"say": "In the other folder."}], {"a.txt": "one\n"})
+    other = server.folder.parent / "folders-other"
+    other.mkdir(exist_ok=True)
+    (other / "b.txt").write_text("two\n")
+    used = subprocess.run([stage.options.haft, "call", "read", '{"path": "b.txt"}'], cwd=other, env=server.env, capture_output=True, text=True)
+    assert used.returncode == 0, used
+    it = stage.page(server)
+    it.sign_in()
+    it.go("new")
+    choice = it.page.get_by_role("combobox", name="Workspace")
+    choice.select_option(label=f"Open {other}")
+    it.page.get_by_text(f"In {other}").wait_for()
+    assert choice.evaluate("(it) => it.selectedOptions[0].text") == "folders-other"
+    it.say("Where are you?")
+    it.page.wait_for_url("**/#/session/*")
+    it.wait_for_end()
+    assert [one["path"] for one in it.api("GET", "info")["body"]["workspaces"]] == [str(server.folder), str(other)]
+    it.check_clean()
+
+
+PARTS = [opens_a_folder_that_the_owner_used_haft_in, works_by_the_keyboard_alone, settings_make_devices_tokens_and_take_back_what_stays, fits_320_pixels_and_has_no_violations_of_axe, everything_that_opens_has_no_violations_of_axe, finds_everything_by_the_keyboard]

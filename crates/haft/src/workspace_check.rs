@@ -12,6 +12,7 @@ use std::{
 };
 
 use kit::{Fault, Kind, deliberate_faults::is_broken, escape::visible};
+use runtime::config::Trust;
 use sandbox::SandboxMode;
 
 use crate::{Options, Place, ask, print, state_folder};
@@ -64,6 +65,33 @@ pub(crate) fn check(options: &Options, place: &Place, asking: Asking) -> Result<
         let _ = known.add(SHOWN, &folder);
     }
     Ok(())
+}
+
+/// Returns the folders that a person confirmed or has used haft in, as long as they exist.
+pub(crate) fn known(place: &Place) -> Vec<PathBuf> {
+    let text = fs::read_to_string(KnownFolders::of(place).file).unwrap_or_default();
+    let mut all: Vec<PathBuf> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        // The name of such a folder is escaped: whoever means it can still name it.
+        .filter(|(_, path)| !path.contains('\\'))
+        .map(|(_, path)| PathBuf::from(path))
+        .filter(|it| it.is_dir() && is_known(place, it))
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// Returns whether a person confirmed this folder, has used haft in it, or trusts its tools. A wide folder must be confirmed.
+pub(crate) fn is_known(place: &Place, folder: &Path) -> bool {
+    let known = KnownFolders::of(place);
+    if WideFolders::of(place).what(folder).is_some() {
+        return known.has(CONFIRMED, folder);
+    }
+    known.has(SHOWN, folder)
+        || known.has(CONFIRMED, folder)
+        || Trust::in_state(&place.state).holds_tools(folder)
 }
 
 /// Returns the sandbox of the workspace; the default if the configuration can't be read, which is reported elsewhere.

@@ -1,10 +1,10 @@
 /** The start: what waits, and a field to begin a new session in. */
 
 import { h, iconButton, fill } from './dom.js';
-import { me, path, post, send } from './api.js';
+import { get, me, path, post, send } from './api.js';
 import { Composer } from './composer.js';
 import { live } from './live.js';
-import { empty } from './notice.js';
+import { attempt, empty } from './notice.js';
 import { go } from './router.js';
 import { sandboxes, sandboxWords } from './format.js';
 
@@ -15,7 +15,7 @@ export function newPage(chosen) {
   const workspaces = me.info?.workspaces ?? [];
   /** @type {Promise<Session> | null} */
   let made = null;
-  const choice = h('select', { 'aria-label': 'Workspace', onchange: () => options() }, workspaces.map((it) => h('option', { value: it.id, selected: it.id === chosen }, it.name)));
+  const choice = h('select', { 'aria-label': 'Workspace', onchange: () => void chose() }, workspaces.map((it) => h('option', { value: it.id, selected: it.id === chosen }, it.name)));
   const model = h('select', { 'aria-label': 'Model' });
   const profile = h('select', { 'aria-label': 'Profile' });
   const sandbox = h('select', { 'aria-label': 'Sandbox' });
@@ -30,6 +30,26 @@ export function newPage(chosen) {
     sandbox.hidden = !me.may('own') || modes.length < 2;
     about.textContent = it ? `In ${it.path}${it.sandbox && sandbox.hidden ? ` · ${sandboxWords(it.sandbox)}` : ''}` : '';
   };
+  // The owner has folders that are not served yet opened by choosing them.
+  const chose = async () => {
+    const folder = choice.value;
+    if (folder.startsWith('/')) {
+      choice.value = workspaces[0]?.id ?? '';
+      await attempt(async () => {
+        const it = await post('workspaces', { path: folder });
+        workspaces.push(it);
+        const option = [...choice.options].find((one) => one.value === folder);
+        if (option) Object.assign(option, { value: it.id, text: it.name, selected: true });
+      });
+    }
+    options();
+  };
+  if (me.may('own')) {
+    void get('folders').then(({ folders }) => {
+      choice.append(...folders.map((/** @type {string} */ it) => h('option', { value: it }, `Open ${it}`)));
+      choice.hidden = choice.options.length < 2;
+    });
+  }
   // The session is made when the first file or word is sent, so that looking at this page makes none.
   const session = () => {
     made ??= post('sessions', { workspace: choice.value || undefined, model: model.value || undefined, profile: profile.value || undefined, sandbox: sandbox.hidden || !sandbox.selectedIndex ? undefined : sandbox.value });
@@ -52,11 +72,11 @@ export function newPage(chosen) {
     stop: () => {},
   });
   options();
-  const several = workspaces.length > 1;
+  choice.hidden = workspaces.length < 2;
   const main = h('main', { class: 'start', id: 'main' },
     h('header', { class: 'top only-narrow' }, iconButton('back', 'All sessions', () => go())),
     h('div', { class: 'start-middle' }, h('h1', null, 'New session'),
-      workspaces.length ? [h('div', { class: 'start-options' }, several && choice, model, profile, sandbox), composer.node, about]
+      workspaces.length ? [h('div', { class: 'start-options' }, choice, model, profile, sandbox), composer.node, about]
         : empty('This server has no workspace.', 'Start it with `haft serve --dir FOLDER`.')));
   composer.takeDrops(main);
   return { node: main, focus: () => composer.input.focus(), close: () => {} };

@@ -34,4 +34,4 @@ pub use protocols::{AcpClient, McpApproval, McpDecision, Protocols};
 pub use role::Role;
 pub use server::{Server, Settings};
 pub use views::{View, change, views};
-pub use workspaces::{Agents, Workspace, guard};
+pub use workspaces::{Agents, Folders, Workspace, guard};

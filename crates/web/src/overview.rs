@@ -47,13 +47,13 @@ struct Found {
 /// Lists sessions, the one used last first; those of a search as the search ranks them.
 pub(crate) async fn all(server: &Shared, look: &Look) -> Result<Vec<Seen>, Fault> {
     let mut seen = Vec::new();
-    for workspace in &server.workspaces.0 {
+    for workspace in server.workspaces.all() {
         if look.workspace.as_ref().is_some_and(|it| *it != workspace.id) {
             continue;
         }
         let (listed, look) = (workspace.clone(), look.clone());
         for found in blocking(move || listed_in(&listed, &look)).await? {
-            seen.push(looked_at(workspace, found).await?);
+            seen.push(looked_at(&workspace, found).await?);
         }
     }
     if look.query.is_none() {

@@ -38,7 +38,7 @@ pub(crate) fn table() -> Vec<Route> {
     use Role::{Approve, Own, Say, View};
     use api::{
         acp, changes, decisions, files, groups, jobs, mcp, openai, outputs, people, responses, sessions,
-        shared_files, shares, triggers,
+        shared_files, shares, triggers, workspaces,
     };
     routes! {
         GET "/healthz" None, "The server answers.", &[], -, people::health;
@@ -49,6 +49,8 @@ pub(crate) fn table() -> Vec<Route> {
         POST "/api/v1/sign-out" Some(View), "Ends the sign-in.", &[], -, people::sign_out;
         POST "/api/v1/codes" Some(Own), "Makes a one-use code, for another device.", &[], [people::NewCode], people::new_code;
         GET "/api/v1/info" Some(View), "Who asks, and the workspaces.", &[], -, people::info;
+        GET "/api/v1/folders" Some(Own), "Folders that the owner trusts or has used haft in, and that are not served yet.", &[], -, workspaces::folders;
+        POST "/api/v1/workspaces" Some(Own), "Serves one of those folders, too, until the server ends.", &[], [workspaces::Folder], workspaces::open;
         GET "/api/v1/tokens" Some(Own), "The tokens, without what is secret.", &[], -, people::tokens;
         POST "/api/v1/tokens" Some(Own), "Makes a token, which is shown once.", &[], [people::NewToken], people::new_token;
         DELETE "/api/v1/tokens/{token}" Some(Own), "Revokes a token, and the sign-ins by it.", &[], -, people::revoke_token;

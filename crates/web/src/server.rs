@@ -27,7 +27,7 @@ use crate::{
     route::{Route, matches},
     routes::table,
     shared::Shared,
-    workspaces::{Workspace, Workspaces},
+    workspaces::{Folders, Workspace, Workspaces},
 };
 
 /// Time for answers to be sent when the server ends.
@@ -57,6 +57,8 @@ pub struct Settings {
     pub version: String,
     /// MCP and ACP, as the program speaks them.
     pub protocols: Arc<dyn Protocols>,
+    /// The folders that the owner may have opened while it serves.
+    pub folders: Arc<dyn Folders>,
     /// A WebSocket of which no byte comes for this long is dropped.
     pub silence: Duration,
 }
@@ -84,12 +86,12 @@ impl Server {
             |error: io::Error| Fault::new(Kind::Unavailable, format!("the socket can't be used: {error}"));
         let address = listener.local_addr().map_err(broken)?;
         listener.set_nonblocking(true).map_err(broken)?;
-        let Settings { public, tokens, folder, version, protocols, silence } = settings;
-        let workspaces = Workspaces(workspaces.into_iter().map(Arc::new).collect());
+        let Settings { public, tokens, folder, version, protocols, folders, silence } = settings;
+        let workspaces = Workspaces::new(workspaces);
         let access = Access::new(folder, tokens)?;
         let table = table();
         let is_private = address.ip().is_loopback() && public.is_empty();
-        let mut shared = Shared::new(access, workspaces, protocols, version, address, is_private);
+        let mut shared = Shared::new(access, workspaces, protocols, folders, version, address, is_private);
         shared.silence = silence;
         // It is new, so nobody has set it before.
         let _ = shared.described.set(openapi::describe(&table, &shared.version));
@@ -113,13 +115,7 @@ impl Server {
         let listener = TcpListener::from_std(self.listener)?;
         let server = Arc::new(self.front);
         drop(tokio::task::spawn_blocking(assets::prepare));
-        for workspace in server.shared.workspaces.0.clone() {
-            tokio::spawn(async move {
-                if let Err(fault) = workspace.sessions.take_up().await {
-                    tracing::warn!(%fault, "what was left to do is not taken up");
-                }
-            });
-        }
+        server.shared.workspaces.all().iter().for_each(Workspace::take_up);
         let tasks = TaskTracker::new();
         tokio::select! {
             never = accept(&listener, &server, &tasks) => match never {},

@@ -18,7 +18,7 @@ use crate::{
     counts::Counts,
     once::Once,
     protocols::Protocols,
-    workspaces::Workspaces,
+    workspaces::{Folders, Workspaces},
 };
 
 /// A conversation by OpenAI's API.
@@ -52,6 +52,10 @@ pub(crate) struct Shared {
     pub(crate) once: Once,
     /// MCP and ACP.
     pub(crate) protocols: Arc<dyn Protocols>,
+    /// The folders that the owner may have opened.
+    pub(crate) folders: Arc<dyn Folders>,
+    /// Held while a folder is opened, so that each is opened once.
+    pub(crate) opening: tokio::sync::Mutex<()>,
     /// A WebSocket of which no byte comes for this long is dropped.
     pub(crate) silence: Duration,
     /// The WebSockets that are open: how many of each person, by name.
@@ -70,6 +74,7 @@ impl Shared {
         access: Access,
         workspaces: Workspaces,
         protocols: Arc<dyn Protocols>,
+        folders: Arc<dyn Folders>,
         version: String,
         address: SocketAddr,
         is_private: bool,
@@ -87,6 +92,8 @@ impl Shared {
             conversations: Mutex::default(),
             once: Once::default(),
             protocols,
+            folders,
+            opening: tokio::sync::Mutex::default(),
             silence: Duration::from_secs(60),
             open_sockets: Mutex::default(),
             harmless_files: Mutex::default(),

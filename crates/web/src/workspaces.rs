@@ -1,9 +1,13 @@
 //! The workspaces that one server serves, and where a session is.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use kit::Fault;
-use parking_lot::Mutex;
+use kit::{Fault, services::Soon};
+use parking_lot::{Mutex, RwLock};
 use runtime::{Runtime, Session};
 use sessions::{Guard, Handle, Operation, Sessions};
 use store::journal::Filter;
@@ -48,6 +52,15 @@ pub trait Agents: Send + Sync {
     fn profiles(&self) -> Vec<String>;
 }
 
+/// Opens folders while the server runs, as the program that serves does at its start.
+pub trait Folders: Send + Sync {
+    /// Returns the folders that the owner may have opened: those that the person trusts or has used haft in. Blocks.
+    fn list(&self) -> Vec<PathBuf>;
+
+    /// Opens one of them. A folder that is not among them is refused.
+    fn open<'a>(&'a self, path: &'a Path) -> Soon<'a, Result<Workspace, Fault>>;
+}
+
 /// Returns the guard of handles for whoever has this role: it refuses operations of higher roles, and to all but the owner models
 /// that are not in the list, as the name of a model may be any address, or a file.
 pub fn guard(role: Role, agents: Arc<dyn Agents>) -> Guard {
@@ -87,6 +100,16 @@ impl Workspace {
         let hash = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex().to_string();
         let id = hash.chars().take(12).collect();
         Self { id, path, runtime, sessions, agents, begun: Mutex::default() }
+    }
+
+    /// Goes on with what an earlier server left to do, beside everything else.
+    pub(crate) fn take_up(self: &Arc<Self>) {
+        let workspace = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Err(fault) = workspace.sessions.take_up().await {
+                tracing::warn!(%fault, "what was left to do is not taken up");
+            }
+        });
     }
 
     /// Returns its name: that of its folder.
@@ -146,28 +169,48 @@ impl Workspace {
 }
 
 /// All workspaces of a server.
-pub(crate) struct Workspaces(pub(crate) Vec<Arc<Workspace>>);
+pub(crate) struct Workspaces(RwLock<Vec<Arc<Workspace>>>);
 
 impl Workspaces {
+    pub(crate) fn new(all: Vec<Workspace>) -> Self {
+        Self(RwLock::new(all.into_iter().map(Arc::new).collect()))
+    }
+
+    /// Returns all workspaces, in the order in which they were opened.
+    pub(crate) fn all(&self) -> Vec<Arc<Workspace>> {
+        self.0.read().clone()
+    }
+
+    /// Serves one more.
+    pub(crate) fn add(&self, workspace: Workspace) -> Arc<Workspace> {
+        let workspace = Arc::new(workspace);
+        self.0.write().push(workspace.clone());
+        workspace
+    }
+
     /// Returns the workspace of this id; without one, the first.
-    pub(crate) fn of_id(&self, id: Option<&String>) -> Result<&Arc<Workspace>, Problem> {
+    pub(crate) fn of_id(&self, id: Option<&String>) -> Result<Arc<Workspace>, Problem> {
+        let all = self.0.read();
         let found = match id {
-            Some(id) => self.0.iter().find(|it| it.id == *id),
-            None => self.0.first(),
+            Some(id) => all.iter().find(|it| it.id == *id),
+            None => all.first(),
         };
-        found.ok_or_else(|| Problem::missing(format!("there is no workspace `{}`", id.map_or("", |it| it))))
+        found
+            .cloned()
+            .ok_or_else(|| Problem::missing(format!("there is no workspace `{}`", id.map_or("", |it| it))))
     }
 
     /// Returns the workspace that a program names, by its id or its name; without one, the only one.
-    pub(crate) fn named(&self, name: Option<&String>) -> Result<&Arc<Workspace>, Problem> {
+    pub(crate) fn named(&self, name: Option<&String>) -> Result<Arc<Workspace>, Problem> {
+        let served = self.all();
         let all =
-            || self.0.iter().map(|it| format!("{} ({})", it.name(), it.id)).collect::<Vec<_>>().join(", ");
+            || served.iter().map(|it| format!("{} ({})", it.name(), it.id)).collect::<Vec<_>>().join(", ");
         let found: Vec<&Arc<Workspace>> = match name {
-            Some(name) => self.0.iter().filter(|it| it.id == *name || it.name() == *name).collect(),
-            None => self.0.iter().collect(),
+            Some(name) => served.iter().filter(|it| it.id == *name || it.name() == *name).collect(),
+            None => served.iter().collect(),
         };
         match (found.as_slice(), name) {
-            ([one], _) => Ok(one),
+            ([one], _) => Ok(Arc::clone(one)),
             ([], Some(name)) => Err(Problem::missing(format!("there is no workspace `{name}`"))
                 .next(format!("Name one of these, or its id: {}.", all()))),
             (_, Some(name)) => Err(Problem::bad(format!("several workspaces are called `{name}`"))
@@ -184,8 +227,8 @@ impl Workspaces {
         workspace: Option<&String>,
     ) -> Result<Arc<Workspace>, Problem> {
         let all = match workspace {
-            Some(_) => vec![self.of_id(workspace)?.clone()],
-            None => self.0.clone(),
+            Some(_) => vec![self.of_id(workspace)?],
+            None => self.all(),
         };
         let name = session.to_owned();
         let found = blocking(move || {

@@ -1,5 +1,6 @@
 //! `haft serve`: sessions over HTTP, for a browser and for programs.
 
+mod folders;
 mod limits;
 mod open_agents;
 mod protocols;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use web::{FileToken, Role, Server, Settings, Workspace, hash_of};
 
 use self::{
+    folders::OpenableFolders,
     limits::Limits,
     open_agents::OpenAgents,
     protocols::{ApprovalPage, ServedProtocols},
@@ -101,16 +103,26 @@ impl Serve {
         let url = url_of(address, &public);
         served.iter().for_each(|it| it.agents.serve_files_at(&url));
         let workspaces: Vec<Workspace> = served.iter().map(Served::workspace).collect();
-        let ids = workspaces.iter().map(|it| it.id.clone());
-        let page = ApprovalPage { url, wait: Duration::from_secs(approval_wait.into()) };
-        let protocols = ServedProtocols::new(options, &agent, place, served.iter().zip(ids), &page);
-        let protocols = Arc::new(protocols);
+        let page = ApprovalPage { url: url.clone(), wait: Duration::from_secs(approval_wait.into()) };
+        let protocols = Arc::new(ServedProtocols::new(options, &agent, place, page));
+        served.iter().zip(&workspaces).for_each(|(it, workspace)| protocols.add(it, workspace.id.clone()));
+        let folders = Arc::new(OpenableFolders {
+            options: options.clone(),
+            agent,
+            place: place.clone(),
+            tokens: tokens_file,
+            url,
+            open_agents: open_agents.clone(),
+            protocols: protocols.clone(),
+            opened: Mutex::default(),
+        });
         let settings = Settings {
             public: public.clone(),
             tokens,
             folder: place.state.join(FOLDER),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocols: protocols.clone(),
+            folders: folders.clone(),
             silence: limits.silence,
         };
         let server = Server::new(listener, settings, workspaces)?;
@@ -124,7 +136,7 @@ impl Serve {
         let done = server.serve(stop).await;
         protocols.finish().await;
         open_agents.forget_sessions();
-        for it in served {
+        for it in served.into_iter().chain(folders.take_opened()) {
             it.end().await;
         }
         done.map(|()| ExitCode::SUCCESS)

@@ -12,13 +12,18 @@ use crate::http::support::{Reply, good, initialize};
 pub(super) struct Client<'a> {
     served: &'a Served,
     headers: String,
-    path: &'static str,
+    path: String,
     session: Option<String>,
 }
 
 impl<'a> Client<'a> {
     pub(super) fn new(served: &'a Served, token: &str) -> Self {
-        Self { served, headers: good(token), path: "/mcp", session: None }
+        Self { served, headers: good(token), path: "/mcp".to_owned(), session: None }
+    }
+
+    /// The client of one workspace of several.
+    pub(super) fn of_workspace(served: &'a Served, token: &str, workspace: &str) -> Self {
+        Self { path: format!("/mcp?workspace={workspace}"), ..Self::new(served, token) }
     }
 
     pub(super) fn post(&self, message: &Value) -> Reply {
@@ -176,21 +181,18 @@ fn workspace_is_named_where_there_are_several() {
     stage.put("where", "in ws\n");
     std::fs::write(stage.path("other/where"), "in other\n").unwrap();
     let served = stage.serve_with(&["--workspace", stage.path("other").to_str().unwrap()]);
-    let client = || Client::new(&served, &token("approve"));
-    let reply = client().post(&initialize());
+    let reply = Client::new(&served, &token("approve")).post(&initialize());
     assert!(reply.status == 400 && reply.body.contains("?workspace=NAME"), "{reply:?}");
     for name in ["nothing", "..", ""] {
         let line = format!("POST /mcp?workspace={name}");
         let reply = served.raw(&line, &good(&token("approve")), initialize().to_string().as_bytes());
         assert!(reply.status == 404 && reply.body.contains("other"), "{reply:?}");
     }
-    for (path, holds) in [("/mcp?workspace=ws", "in ws"), ("/mcp?workspace=other", "in other")] {
-        let client = Client { path, ..client() }.begin();
-        assert!(client.reads("where").contains(holds), "{path}");
-    }
     let id = served.get("info")["workspaces"][1]["id"].as_str().unwrap().to_owned();
-    let path: &'static str = format!("/mcp?workspace={id}").leak();
-    assert!(Client { path, ..client() }.begin().reads("where").contains("in other"));
+    for (name, holds) in [("ws", "in ws"), ("other", "in other"), (&id, "in other")] {
+        let client = Client::of_workspace(&served, &token("approve"), name).begin();
+        assert!(client.reads("where").contains(holds), "{name}");
+    }
 }
 
 #[test]

@@ -18,3 +18,4 @@ mod sign_in;
 mod streams;
 pub(crate) mod support;
 mod uploads;
+mod workspaces;

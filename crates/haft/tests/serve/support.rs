@@ -92,14 +92,20 @@ impl Stage {
 
     /// haft in this folder, with the state of this stage.
     pub(crate) fn haft_in(&self, folder: &Path) -> Command {
+        let mut haft = self.haft_at(folder);
+        haft.arg("--dir").arg(folder);
+        haft
+    }
+
+    /// haft as a person starts it in this folder.
+    pub(crate) fn haft_at(&self, folder: &Path) -> Command {
         let mut haft = Command::new(env!("CARGO_BIN_EXE_haft"));
         haft.env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path("home"))
             .env("HAFT_STATE_DIR", self.path("state"))
             .env("HAFT_CONFIG_DIR", self.path("config"))
-            .arg("--dir")
-            .arg(folder)
+            .current_dir(folder)
             .stdin(Stdio::null());
         haft
     }

@@ -48,7 +48,7 @@ fn reading(workspace: &Workspace, path: &str) -> Result<Files, Fault> {
 }
 
 pub(crate) async fn list(call: Call) -> Done {
-    let workspace = call.server.workspaces.of_id(call.query.get("workspace"))?.clone();
+    let workspace = call.server.workspaces.of_id(call.query.get("workspace"))?;
     let path = call.query.get("path").cloned().unwrap_or_default();
     let listed = blocking(move || entries(&workspace, &path)).await?;
     Ok(Answer::ok(&listed))
@@ -91,7 +91,7 @@ fn entries(workspace: &Workspace, path: &str) -> Result<Value, Fault> {
 }
 
 pub(crate) async fn raw(call: Call) -> Done {
-    let workspace = call.server.workspaces.of_id(call.query.get("workspace"))?.clone();
+    let workspace = call.server.workspaces.of_id(call.query.get("workspace"))?;
     let path = call.query.get("path").cloned().unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or_default().to_owned();
     let (file, size, tag, head) = blocking(move || {

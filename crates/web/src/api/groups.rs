@@ -58,7 +58,7 @@ fn shown(workspace: &Workspace, group: &GroupRecord) -> Result<Value, Fault> {
 
 pub(crate) async fn list(call: Call) -> Done {
     let mut all = Vec::new();
-    for workspace in call.server.workspaces.0.clone() {
+    for workspace in call.server.workspaces.all() {
         let groups = blocking(move || {
             let groups = workspace.runtime.store().groups().list()?;
             groups.iter().map(|it| shown(&workspace, it)).collect::<Result<Vec<_>, _>>()
@@ -71,8 +71,8 @@ pub(crate) async fn list(call: Call) -> Done {
 /// Returns the workspace that has the group which the path names.
 async fn find(call: &Call) -> Result<(Arc<Workspace>, GroupRecord), Problem> {
     let all = match call.query.get("workspace") {
-        Some(_) => vec![call.server.workspaces.of_id(call.query.get("workspace"))?.clone()],
-        None => call.server.workspaces.0.clone(),
+        Some(_) => vec![call.server.workspaces.of_id(call.query.get("workspace"))?],
+        None => call.server.workspaces.all(),
     };
     for workspace in all {
         let (store, name) = (workspace.runtime.store().clone(), call.name(0).to_owned());

@@ -17,3 +17,4 @@ pub(crate) mod shared_files;
 pub(crate) mod shares;
 pub(crate) mod triggers;
 mod turn;
+pub(crate) mod workspaces;

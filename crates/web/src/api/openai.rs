@@ -115,7 +115,7 @@ impl Content {
 /// Returns the names of models: `haft` and the profiles; those of another workspace with its name before.
 async fn names(call: &Call) -> Result<Vec<(String, Arc<Workspace>, Option<String>)>, Problem> {
     let mut all = Vec::new();
-    for (at, workspace) in call.server.workspaces.0.iter().enumerate() {
+    for (at, workspace) in call.server.workspaces.all().into_iter().enumerate() {
         let of = workspace.clone();
         let profiles = blocking(move || Ok(of.agents.profiles())).await?;
         let place = if at == 0 { String::new() } else { format!("{}/", workspace.name()) };

@@ -12,7 +12,7 @@ use crate::{
     overview,
     problem::Problem,
     role::Role,
-    workspaces::blocking,
+    workspaces::{Workspace, blocking},
 };
 
 /// A one-use code or a token.
@@ -90,26 +90,27 @@ fn made_code(call: &Call, asked: NewCode) -> Result<(StatusCode, Value), Problem
     Ok((StatusCode::OK, answer))
 }
 
+/// Returns what a client shows of a workspace. Blocks.
+pub(super) fn about_workspace(workspace: &Workspace) -> Value {
+    let models = workspace.agents.models().into_iter();
+    let models: Vec<Value> = models.map(|(name, about)| json!({"name": name, "about": about})).collect();
+    let policy = workspace.runtime.policy();
+    json!({
+        "id": workspace.id,
+        "name": workspace.name(),
+        "path": workspace.path.display().to_string(),
+        "models": models,
+        "model": workspace.agents.model(),
+        "profiles": workspace.agents.profiles(),
+        "sandbox": policy.sandbox.name(),
+        "approve": policy.approve.name(),
+    })
+}
+
 pub(crate) async fn info(call: Call) -> Done {
     let mut workspaces = Vec::new();
-    for workspace in call.server.workspaces.0.clone() {
-        let about = blocking(move || {
-            let models = workspace.agents.models().into_iter();
-            let models: Vec<Value> =
-                models.map(|(name, about)| json!({"name": name, "about": about})).collect();
-            let policy = workspace.runtime.policy();
-            Ok(json!({
-                "id": workspace.id,
-                "name": workspace.name(),
-                "path": workspace.path.display().to_string(),
-                "models": models,
-                "model": workspace.agents.model(),
-                "profiles": workspace.agents.profiles(),
-                "sandbox": policy.sandbox.name(),
-                "approve": policy.approve.name(),
-            }))
-        });
-        workspaces.push(about.await?);
+    for workspace in call.server.workspaces.all() {
+        workspaces.push(blocking(move || Ok(about_workspace(&workspace))).await?);
     }
     Ok(Answer::ok(&json!({
         "version": call.server.version,
@@ -176,7 +177,7 @@ pub(crate) async fn end_sign_in(call: Call) -> Done {
 
 pub(crate) async fn grants(call: Call) -> Done {
     let mut all: Vec<Value> = Vec::new();
-    for workspace in call.server.workspaces.0.clone() {
+    for workspace in call.server.workspaces.all() {
         let id = workspace.id.clone();
         let grants = blocking(move || workspace.runtime.store().grants().list(None)).await?;
         all.extend(grants.into_iter().map(|it| {
@@ -189,7 +190,7 @@ pub(crate) async fn grants(call: Call) -> Done {
 
 pub(crate) async fn revoke_grant(call: Call) -> Done {
     let id: i64 = call.name(0).parse().map_err(|_| Problem::bad("a grant has a number"))?;
-    let workspace = call.server.workspaces.of_id(call.query.get("workspace"))?.clone();
+    let workspace = call.server.workspaces.of_id(call.query.get("workspace"))?;
     if blocking(move || workspace.runtime.store().grants().revoke(id)).await? {
         Ok(Answer::nothing())
     } else {
@@ -202,7 +203,7 @@ pub(crate) async fn health(_: Call) -> Done {
 }
 
 pub(crate) async fn ready(call: Call) -> Done {
-    for workspace in call.server.workspaces.0.clone() {
+    for workspace in call.server.workspaces.all() {
         blocking(move || workspace.runtime.store().conversations().list(agent::Archived::Hidden, 1)).await?;
     }
     Ok(Answer::bytes(StatusCode::OK, "text/plain; charset=utf-8", "ready\n"))

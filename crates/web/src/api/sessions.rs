@@ -164,7 +164,7 @@ pub(crate) async fn list(call: Call) -> Done {
 pub(crate) async fn create(mut call: Call) -> Done {
     let asked: NewSession = call.json().await?;
     let key = call.key()?;
-    let workspace = call.server.workspaces.of_id(asked.workspace.as_ref())?.clone();
+    let workspace = call.server.workspaces.of_id(asked.workspace.as_ref())?;
     may_choose(&call, &workspace, asked.model.as_deref()).await?;
     let sandbox = sandbox(&call, &workspace, asked.sandbox.as_deref())?;
     let session = named_by(&key, &call.who.name, &workspace);

@@ -27,9 +27,9 @@ fn shown(workspace: &Workspace, row: &TriggerRow) -> Value {
 
 pub(crate) async fn list(call: Call) -> Done {
     let mut all = Vec::new();
-    for workspace in &call.server.workspaces.0 {
+    for workspace in call.server.workspaces.all() {
         let rows = Service::new(workspace.runtime.store().clone()).list(None).await?;
-        all.extend(rows.iter().map(|it| shown(workspace, it)));
+        all.extend(rows.iter().map(|it| shown(&workspace, it)));
     }
     Ok(Answer::ok(&json!({"triggers": all})))
 }

@@ -3,6 +3,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use kit::{Fault, services::Soon};
+use parking_lot::RwLock;
 use serve::gate::{Endpoints, Mounted, endpoint};
 use sessions::{Guard, Operation, Sessions};
 use tokio::sync::OnceCell;
@@ -25,7 +26,8 @@ pub(super) struct ServedProtocols {
     options: Options,
     agent: AgentOptions,
     place: Place,
-    workspaces: Vec<Workspace>,
+    page: ApprovalPage,
+    workspaces: RwLock<Vec<Arc<Workspace>>>,
 }
 
 /// The page on which MCP calls are decided.
@@ -54,34 +56,36 @@ struct Mcp {
 }
 
 impl ServedProtocols {
-    /// The protocols of these workspaces, each with its id.
-    pub(super) fn new<'a>(
-        options: &Options,
-        agent: &AgentOptions,
-        place: &Place,
-        served: impl Iterator<Item = (&'a Served, String)>,
-        approvals: &ApprovalPage,
-    ) -> Self {
-        let of_page = || {
-            let page = format!("{}/#/approvals", approvals.url);
-            (!approvals.wait.is_zero()).then(|| PageApprovals::new(page, approvals.wait))
-        };
-        let workspaces = served.map(|(it, id)| Workspace {
+    /// The protocols of a server that has no workspaces yet.
+    pub(super) fn new(options: &Options, agent: &AgentOptions, place: &Place, page: ApprovalPage) -> Self {
+        let (options, agent, place) = (options.clone(), agent.clone(), place.clone());
+        Self { options, agent, place, page, workspaces: RwLock::default() }
+    }
+
+    /// Serves this workspace, which has this id.
+    pub(super) fn add(&self, served: &Served, id: String) {
+        let page = format!("{}/#/approvals", self.page.url);
+        let approvals = (!self.page.wait.is_zero()).then(|| PageApprovals::new(page, self.page.wait));
+        let workspace = Workspace {
             id,
-            options: Options { dir: Some(it.path().to_owned()), ..options.clone() },
-            factory: it.factory.clone(),
-            agents: it.agents.clone(),
-            sessions: it.sessions.clone(),
+            options: Options { dir: Some(served.path().to_owned()), ..self.options.clone() },
+            factory: served.factory.clone(),
+            agents: served.agents.clone(),
+            sessions: served.sessions.clone(),
             mcp: OnceCell::new(),
-            approvals: of_page(),
-        });
-        let workspaces = workspaces.collect();
-        Self { options: options.clone(), agent: agent.clone(), place: place.clone(), workspaces }
+            approvals,
+        };
+        self.workspaces.write().push(Arc::new(workspace));
+    }
+
+    fn all(&self) -> Vec<Arc<Workspace>> {
+        self.workspaces.read().clone()
     }
 
     /// Ends the sessions of MCP, after their endpoints.
     pub(super) async fn finish(&self) {
-        for mcp in self.workspaces.iter().filter_map(|it| it.mcp.get()) {
+        for workspace in self.all() {
+            let Some(mcp) = workspace.mcp.get() else { continue };
             mcp.opening.finish().await;
         }
     }
@@ -103,21 +107,21 @@ impl ServedProtocols {
 impl Protocols for ServedProtocols {
     fn mcp<'a>(&'a self, workspace: &'a str) -> Soon<'a, Result<Arc<dyn Mounted>, Fault>> {
         Box::pin(async move {
-            let found = self.workspaces.iter().find(|it| it.id == workspace);
+            let found = self.all().into_iter().find(|it| it.id == workspace);
             let found =
                 found.ok_or_else(|| Fault::not_found(format!("there is no workspace `{workspace}`")))?;
-            let mcp = found.mcp.get_or_try_init(|| self.open(found)).await?;
+            let mcp = found.mcp.get_or_try_init(|| self.open(&found)).await?;
             Ok(mcp.endpoint.clone())
         })
     }
 
     fn open_mcp(&self) -> Vec<Arc<dyn Mounted>> {
-        self.workspaces.iter().filter_map(|it| it.mcp.get()).map(|it| it.endpoint.clone()).collect()
+        self.all().iter().filter_map(|it| it.mcp.get()).map(|it| it.endpoint.clone()).collect()
     }
 
     fn approvals(&self) -> Vec<McpApproval> {
         let mut all = Vec::new();
-        for workspace in &self.workspaces {
+        for workspace in self.all() {
             for session in workspace.approvals.iter().flat_map(|it| it.sessions()) {
                 all.extend(session.waiting().into_iter().map(|approval| McpApproval {
                     workspace: workspace.id.clone(),
@@ -133,14 +137,16 @@ impl Protocols for ServedProtocols {
 
     fn decide(&self, made: McpDecision<'_>) -> Option<Result<(), Fault>> {
         let McpDecision { session, approval, hash, decision, words, by, is_own } = made;
-        let all = self.workspaces.iter().filter_map(|it| it.approvals.as_ref()).flat_map(|it| it.sessions());
+        let workspaces = self.all();
+        let all = workspaces.iter().filter_map(|it| it.approvals.as_ref()).flat_map(|it| it.sessions());
         let found = all.into_iter().find(|it| it.session() == session)?;
         Some(found.decide(PersonDecision { approval, hash, decision, words, by, is_own }))
     }
 
     fn acp(&self, client: AcpClient) -> Soon<'static, ()> {
         let AcpClient { input, output, who, role, stands } = client;
-        let workspaces = self.workspaces.iter().map(|it| HostedWorkspace {
+        let workspaces = self.all();
+        let workspaces = workspaces.iter().map(|it| HostedWorkspace {
             factory: it.factory.clone(),
             sessions: it.sessions.clone(),
             guard: while_it_stands(stands.clone(), guard(role, it.agents.clone())),

@@ -39,7 +39,7 @@ impl Landings {
     pub(super) fn read(records: &Path) -> Self {
         let file = records.join("landed-tasks.jsonl");
         let text = fs::read_to_string(&file).unwrap_or_default();
-        // A line that was cut by a full disk is no landing: the task counts as not landed, and landing it again changes nothing.
+        // Without a line that a full disk cut, its task counts as not landed, and landing it again changes nothing.
         let all: Vec<Landing> = text.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
         let newest = all.get(all.len() / 2..).filter(|_| all.len() > MOST);
         if let Some(newest) = newest {
