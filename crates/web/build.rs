@@ -1,4 +1,4 @@
-//! Lists the files of the page, so that each is embedded under its name; modules without their comments.
+//! Lists the files of the page, so that each is embedded under its name; modules and styles without their comments.
 
 use std::{
     env, fs, io,
@@ -22,16 +22,21 @@ fn main() {
     }
 }
 
-/// Writes the list of files, and beside it the modules as they are sent.
+/// Writes the list of files, and beside it the modules and styles as they are sent.
 fn embed(from: &Path, files: &[String], out: &Path, (name, about): (&str, &str)) -> io::Result<()> {
     let mut rows = String::new();
     let folder = from.file_name().unwrap_or_default();
     for name in files {
         let mut path = from.join(name);
-        if name.ends_with(".js") {
+        let comment = match name.rsplit('.').next() {
+            Some("js") => Some("/**"),
+            Some("css") => Some("/*"),
+            _ => None,
+        };
+        if let Some(comment) = comment {
             let sent = out.join(folder).join(name);
             fs::create_dir_all(sent.parent().unwrap_or(out))?;
-            fs::write(&sent, stripped(&fs::read_to_string(path)?))?;
+            fs::write(&sent, stripped(&fs::read_to_string(path)?, comment))?;
             path = sent;
         }
         rows += &format!("    ({name:?}, include_bytes!({:?})),\n", path.display().to_string());
@@ -41,18 +46,18 @@ fn embed(from: &Path, files: &[String], out: &Path, (name, about): (&str, &str))
     fs::write(out.join(list), text)
 }
 
-/// Returns a module without indentation and without comments that have lines of their own: a fifth of what would be sent.
-/// The script `page/check` does the same, and checks that the rest is a module.
-fn stripped(module: &str) -> String {
+/// Returns a module or a style without indentation and without comments that have lines of their own, a fifth of what would be
+/// sent. `comment` begins one. The script `page/check` does the same, and checks that the rest is a module.
+fn stripped(source: &str, comment: &str) -> String {
     let mut text = String::new();
     let mut is_comment = false;
-    for line in module.lines() {
+    for line in source.lines() {
         let line = line.trim_start();
         if is_comment {
             is_comment = !line.trim_end().ends_with("*/");
             continue;
         }
-        if line.starts_with("/**") {
+        if line.starts_with(comment) {
             match line.find("*/") {
                 None => {
                     is_comment = true;
