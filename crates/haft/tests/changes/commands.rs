@@ -31,6 +31,23 @@ fn a_command_is_undone_shown_and_done_again() {
 }
 
 #[test]
+fn undo_leaves_a_file_alone_that_a_command_replaced_and_a_person_changed_since() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "one\n");
+    // The new content is in a file beside it, which is renamed over it.
+    let call = shell(&test_ws, "sed -i s/one/two/ a");
+    let mut file = std::fs::OpenOptions::new().append(true).open(test_ws.at("a")).unwrap();
+    std::io::Write::write_all(&mut file, b"by hand\n").unwrap();
+    let undone = test_ws.run(&["undo"]);
+    assert_eq!(test_ws.text("a"), "two\nby hand\n", "{undone:?}");
+    let said = undone.out.clone() + &undone.err;
+    assert_eq!(said.matches(&format!("left a alone: it changed since {call}")).count(), 1, "{undone:?}");
+    let names: Vec<_> =
+        std::fs::read_dir(test_ws.at("")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert!(!names.iter().any(|it| it.to_string_lossy().starts_with("sed")), "{names:?}");
+}
+
+#[test]
 fn undo_goes_through_edits_and_commands_from_the_newest() {
     let test_ws = TestWorkspace::new();
     test_ws.put("a", "one\n");

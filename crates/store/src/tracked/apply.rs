@@ -47,6 +47,13 @@ impl Report {
     pub fn is_same_alone(&self) -> bool {
         self.restored.is_empty() && self.left.is_empty()
     }
+
+    /// Adds a path that was left alone. One path may be of several steps: the same line is there once.
+    fn leave(&mut self, line: String) {
+        if !self.left.contains(&line) {
+            self.left.push(line);
+        }
+    }
 }
 
 /// Decides whether a path may be written.
@@ -405,8 +412,8 @@ impl Work<'_> {
                 self.put_back.push(number);
                 self.report.same += 1;
             }
-            Ok(Step::Left(why)) => self.report.left.push(format!("left {name} alone: {why}")),
-            Err(error) => self.report.left.push(format!("left {name} alone: {}", plain(&error))),
+            Ok(Step::Left(why)) => self.report.leave(format!("left {name} alone: {why}")),
+            Err(error) => self.report.leave(format!("left {name} alone: {}", plain(&error))),
         }
         self.stepped();
         Ok(())

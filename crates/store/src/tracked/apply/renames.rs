@@ -11,7 +11,10 @@ use kit::{
 };
 
 use super::{
-    super::folder::{Spot, node_at},
+    super::{
+        Entry,
+        folder::{Spot, node_at},
+    },
     Step, Work, plain,
 };
 
@@ -41,7 +44,7 @@ impl Work<'_> {
             }
             Ok(Step::Same | Step::Quiet) => {}
             Ok(Step::Left(why)) => {
-                self.report.left.push(format!("left {name} alone: {why}"));
+                self.report.leave(format!("left {name} alone: {why}"));
                 self.stuck.push((from.to_owned(), to_now));
             }
             Err(error) => {
@@ -74,6 +77,14 @@ impl Work<'_> {
         {
             return Ok(Step::Left("something else is there now".to_owned()));
         }
+        // Where the rename replaced a file, the undo would put that one in the place of what was written since.
+        if let Some(Some(moved)) = self.settled.moved.get(number)
+            && self.log.found(to).is_none()
+            && is_other_content(&now, moved)
+            && self.replaced_a_file(to)
+        {
+            return Ok(Step::Left(format!("it changed since {}", self.plan.call)));
+        }
         if self.log.is_behind() {
             return Ok(Step::Left("it was left alone before".to_owned()));
         }
@@ -93,6 +104,22 @@ impl Work<'_> {
         killed_at("undo-moved");
         Ok(done)
     }
+
+    /// Returns whether the call put something in the place of a file that was at this path.
+    fn replaced_a_file(&self, path: &Path) -> bool {
+        let is_it = |it: &Entry| {
+            !matches!(it.node, Node::Absent)
+                && self.fold.is_replaced(it)
+                && self.fold.present(&it.path, it.segment) == path
+        };
+        self.fold.entries.iter().any(is_it)
+    }
+}
+
+/// Returns whether a file that was moved has been written to since.
+fn is_other_content(now: &Node, moved: &Node) -> bool {
+    matches!((now, moved), (Node::File(now), Node::File(moved))
+        if (now.size, now.modified) != (moved.size, moved.modified))
 }
 
 /// Returns whether this is what was moved.
