@@ -157,6 +157,8 @@ fn refused(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
         let any = bits(mask).map(|bit| Rule::new(vec![has(0, bit)?])).collect::<Result<_, _>>()?;
         rules.insert(call, any);
     }
+    // The limits of other processes: those that watch a command are of the same user.
+    rules.insert(libc::SYS_prlimit64, vec![Rule::new(vec![condition(0, Op::Ne, 0)?])?]);
     let with_mode = |argument| {
         bits(SET_ID).map(|bit| Rule::new(vec![has(argument, bit)?])).collect::<Result<Vec<_>, _>>()
     };

@@ -163,6 +163,39 @@ print(names, sys.modules['__main__'].__dict__ is globals(), sys.exc_info()[0])";
 }
 
 #[test]
+fn code_reaches_neither_its_keeper_nor_the_next_call() {
+    kit::needs!(Python);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
+    python(&server, "1");
+    // Limits of the processes around it, by which they would lose sight of what it leaves behind.
+    let code = "\
+import os, resource, signal, subprocess
+def tried(what):
+    try: what(); return 'done'
+    except OSError as error: return type(error).__name__
+keeper = os.getppid()
+print(tried(lambda: resource.prlimit(keeper, resource.RLIMIT_NOFILE, (3, 3))))
+print(tried(lambda: os.kill(keeper, signal.SIGSTOP)), tried(lambda: os.open(f'/proc/{keeper}/fd/1', os.O_RDONLY)))
+child = subprocess.Popen(['sleep', '100'])
+print(tried(child.kill), child.wait())";
+    let said = python(&server, code).text;
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((lines[0], lines[2]), ("PermissionError", "done -9"), "{said}");
+    // The kernel keeps signals within a domain from 6.12 on.
+    if kernel_is_at_least(6, 12) {
+        assert_eq!(lines[1], "PermissionError PermissionError", "{said}");
+    }
+    assert_eq!(python(&server, "2").text, "2");
+}
+
+fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map(|it| it.parse().unwrap_or(0));
+    (numbers.next().unwrap(), numbers.next().unwrap()) >= (major, minor)
+}
+
+#[test]
 fn an_exception_shows_its_lines_and_none_of_ours() {
     kit::needs!(Python);
     assert_eq!(
@@ -341,27 +374,52 @@ fn long_code_is_taken() {
 }
 
 #[test]
-fn code_that_kills_its_keeper_is_told_so_and_the_next_call_works() {
+fn a_killed_keeper_is_reported_and_the_next_call_works() {
     kit::needs!(Python);
     let test_ws = TestWorkspace::new();
     let server = serve(&test_ws);
-    let code = "import ctypes, os, time\nctypes.CDLL(None).prctl(15, b'hfpyorph')\nos.kill(os.getppid(), 9)\ntime.sleep(300)";
-    let said = python(&server, code);
+    let code =
+        |name: &str| format!("import ctypes, time\nctypes.CDLL(None).prctl(15, b'{name}')\ntime.sleep(300)");
+    let said = thread::scope(|scope| {
+        scope.spawn(|| kill_above("hfpyorph", 1));
+        python(&server, &code("hfpyorph"))
+    });
     assert!(
-        said.text.contains("[exit unknown: the code killed the process that watches it"),
+        said.text.contains("[exit unknown: the process that watches the code was killed"),
         "{}",
         said.text
     );
     assert_eq!(python(&server, "1+1").text, "2");
     none_left("hfpyorph");
     // Its grandparent is what is kept warm.
-    let code = "\
-import os
-stat = open(f'/proc/{os.getppid()}/stat').read()
-os.kill(int(stat.rpartition(')')[2].split()[1]), 9)
-print('done')";
-    python(&server, code);
+    thread::scope(|scope| {
+        scope.spawn(|| kill_above("hfpyorp2", 2));
+        python(&server, &code("hfpyorp2"));
+    });
     assert_eq!(python(&server, "1+1").text, "2");
+    none_left("hfpyorp2");
+}
+
+/// Waits for a process of this name, and kills the one so many steps above it.
+fn kill_above(name: &str, steps: usize) {
+    let named = || {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let mut all = all.filter_map(|it| it.file_name().into_string().ok());
+        all.find(|it| fs::read_to_string(format!("/proc/{it}/comm")).is_ok_and(|comm| comm.trim() == name))
+    };
+    let mut pid = loop {
+        if let Some(pid) = named() {
+            break pid;
+        }
+        thread::yield_now();
+    };
+    for _ in 0..steps {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let parent = status.lines().find_map(|it| it.strip_prefix("PPid:")).unwrap();
+        pid = parent.trim().to_owned();
+    }
+    let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
 #[test]

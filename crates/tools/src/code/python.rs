@@ -101,7 +101,7 @@ fn answer(ran: &Ran, exit: Exit, cx: &Cx) -> Output {
             Exit::Code(code) => format!("[exit {code}]"),
             Exit::Signal(signal) => format!("[exit {}: ended by {}]", exit.code(), signal_name(signal)),
             Exit::Lost => {
-                "[exit unknown: the code killed the process that watches it; what it had started was ended]"
+                "[exit unknown: the process that watches the code was killed; what the code had started was ended]"
                     .to_owned()
             }
         });
