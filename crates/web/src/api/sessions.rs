@@ -434,7 +434,11 @@ pub(crate) async fn events(call: Call) -> Done {
 pub(crate) async fn rows(call: Call) -> Done {
     let (mut after, limit) =
         (call.number("after")?.unwrap_or_default(), call.number("limit")?.unwrap_or(ROWS).min(20_000));
-    let is_masked = call.query.get("masked").is_some_and(|it| it == "true");
+    let is_masked = match call.query.get("masked").map(String::as_str) {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => return Err(Problem::bad(format!("`masked` is `{other}`, and is `true` or `false`"))),
+    };
     let workspace = call.workspace().await?;
     let session = call.name(0);
     let mut renderer = Renderer::resume(&workspace.sessions, session, after).await?;

@@ -155,7 +155,13 @@ pub(super) fn mask(value: &mut Value, runtime: &Runtime, links: Option<&(String,
             }
         }
         Value::Array(all) => all.iter_mut().for_each(|it| mask(it, runtime, links)),
-        Value::Object(fields) => fields.values_mut().for_each(|it| mask(it, runtime, links)),
+        Value::Object(fields) => {
+            // The arguments of a call are of the model, names of fields too.
+            for (name, mut field) in std::mem::take(fields) {
+                mask(&mut field, runtime, links);
+                fields.insert(runtime.masked(&name).into_owned(), field);
+            }
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
