@@ -86,6 +86,13 @@ pub(crate) fn known(place: &Place) -> Vec<PathBuf> {
 /// Returns whether a person confirmed this folder, has used haft in it, or trusts its tools. A wide folder must be confirmed.
 pub(crate) fn is_known(place: &Place, folder: &Path) -> bool {
     let known = KnownFolders::of(place);
+    // haft's own folders decide what is allowed.
+    if [&place.state, &place.config]
+        .into_iter()
+        .any(|own| own.canonicalize().is_ok_and(|it| folder.starts_with(it)))
+    {
+        return false;
+    }
     if WideFolders::of(place).what(folder).is_some() {
         return known.has(CONFIRMED, folder);
     }

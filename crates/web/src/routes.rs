@@ -49,8 +49,8 @@ pub(crate) fn table() -> Vec<Route> {
         POST "/api/v1/sign-out" Some(View), "Ends the sign-in.", &[], -, people::sign_out;
         POST "/api/v1/codes" Some(Own), "Makes a one-use code, for another device.", &[], [people::NewCode], people::new_code;
         GET "/api/v1/info" Some(View), "Who asks, and the workspaces.", &[], -, people::info;
-        GET "/api/v1/folders" Some(Own), "Folders that the owner trusts or has used haft in, and that are not served yet.", &[], -, workspaces::folders;
-        POST "/api/v1/workspaces" Some(Own), "Serves one of those folders, too, until the server ends.", &[], [workspaces::Folder], workspaces::open;
+        GET "/api/v1/folders" Some(Own), "Folders in which the owner has used haft, and that are not served yet.", &[], -, workspaces::folders;
+        POST "/api/v1/workspaces" Some(Own), "Serves one of those folders, or one that the owner trusts, too, until the server ends.", &[], [workspaces::Folder], workspaces::open;
         GET "/api/v1/tokens" Some(Own), "The tokens, without what is secret.", &[], -, people::tokens;
         POST "/api/v1/tokens" Some(Own), "Makes a token, which is shown once.", &[], [people::NewToken], people::new_token;
         DELETE "/api/v1/tokens/{token}" Some(Own), "Revokes a token, and the sign-ins by it.", &[], -, people::revoke_token;
@@ -74,7 +74,7 @@ pub(crate) fn table() -> Vec<Route> {
         GET "/api/v1/sessions/{session}/report" Some(View), "A report of the process that runs it.", &[("kind", "`context` or `tools`."), WORKSPACE], -, sessions::report;
         GET "/api/v1/sessions/{session}/events" Some(View), "Its rows as server-sent events, and those that come.",
             &[("after", "The number of the last row that is known; the header Last-Event-ID counts more."), WORKSPACE], -, sessions::events;
-        GET "/api/v1/sessions/{session}/rows" Some(View), "Its rows.", &[("after", "The number of the last row that is known."), ("limit", "At most so many."), ("masked", "`true`: with secrets masked, as in a share."), WORKSPACE], -, sessions::rows;
+        GET "/api/v1/sessions/{session}/rows" Some(View), "Its rows.", &[("after", "The number of the last row that is known."), ("limit", "At most so many."), ("masked", "`true` or `false`: with secrets masked, as in a share."), WORKSPACE], -, sessions::rows;
         GET "/api/v1/events" Some(View), "What changes in the list of sessions, and what waits for somebody, as server-sent events.", &[], -, sessions::all_events;
         GET "/api/v1/approvals" Some(View), "The open approvals of all sessions, and of MCP clients.", &[], -, decisions::approvals;
         POST "/api/v1/sessions/{session}/approvals/{approval}" Some(Approve), "Decides an approval. The first decision wins.", &[WORKSPACE], [decisions::Decide], decisions::decide;

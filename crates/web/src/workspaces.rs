@@ -169,28 +169,33 @@ impl Workspace {
 }
 
 /// All workspaces of a server.
-pub(crate) struct Workspaces(RwLock<Vec<Arc<Workspace>>>);
+pub(crate) struct Workspaces {
+    all: RwLock<Vec<Arc<Workspace>>>,
+    /// The number of those with which the server began. They come before those that were opened later: who names no workspace,
+    /// or a name that one of them has, is not disturbed by more.
+    first: usize,
+}
 
 impl Workspaces {
     pub(crate) fn new(all: Vec<Workspace>) -> Self {
-        Self(RwLock::new(all.into_iter().map(Arc::new).collect()))
+        Self { first: all.len(), all: RwLock::new(all.into_iter().map(Arc::new).collect()) }
     }
 
     /// Returns all workspaces, in the order in which they were opened.
     pub(crate) fn all(&self) -> Vec<Arc<Workspace>> {
-        self.0.read().clone()
+        self.all.read().clone()
     }
 
     /// Serves one more.
     pub(crate) fn add(&self, workspace: Workspace) -> Arc<Workspace> {
         let workspace = Arc::new(workspace);
-        self.0.write().push(workspace.clone());
+        self.all.write().push(workspace.clone());
         workspace
     }
 
     /// Returns the workspace of this id; without one, the first.
     pub(crate) fn of_id(&self, id: Option<&String>) -> Result<Arc<Workspace>, Problem> {
-        let all = self.0.read();
+        let all = self.all.read();
         let found = match id {
             Some(id) => all.iter().find(|it| it.id == *id),
             None => all.first(),
@@ -205,12 +210,14 @@ impl Workspaces {
         let served = self.all();
         let all =
             || served.iter().map(|it| format!("{} ({})", it.name(), it.id)).collect::<Vec<_>>().join(", ");
-        let found: Vec<&Arc<Workspace>> = match name {
-            Some(name) => served.iter().filter(|it| it.id == *name || it.name() == *name).collect(),
-            None => served.iter().collect(),
+        let (first, later) = served.split_at(self.first.min(served.len()));
+        let found = |of: &'_ [Arc<Workspace>]| -> Vec<Arc<Workspace>> {
+            let is_it = |it: &&Arc<Workspace>| name.is_none_or(|name| it.id == *name || it.name() == *name);
+            of.iter().filter(is_it).cloned().collect()
         };
+        let found = Some(found(first)).filter(|it| !it.is_empty()).unwrap_or_else(|| found(later));
         match (found.as_slice(), name) {
-            ([one], _) => Ok(Arc::clone(one)),
+            ([one], _) => Ok(one.clone()),
             ([], Some(name)) => Err(Problem::missing(format!("there is no workspace `{name}`"))
                 .next(format!("Name one of these, or its id: {}.", all()))),
             (_, Some(name)) => Err(Problem::bad(format!("several workspaces are called `{name}`"))

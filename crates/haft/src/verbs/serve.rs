@@ -105,7 +105,10 @@ impl Serve {
         let workspaces: Vec<Workspace> = served.iter().map(Served::workspace).collect();
         let page = ApprovalPage { url: url.clone(), wait: Duration::from_secs(approval_wait.into()) };
         let protocols = Arc::new(ServedProtocols::new(options, &agent, place, page));
-        served.iter().zip(&workspaces).for_each(|(it, workspace)| protocols.add(it, workspace.id.clone()));
+        for (it, workspace) in served.iter().zip(&workspaces) {
+            let options = Options { dir: Some(it.path().to_owned()), ..options.clone() };
+            protocols.add(it, workspace.id.clone(), options);
+        }
         let folders = Arc::new(OpenableFolders {
             options: options.clone(),
             agent,

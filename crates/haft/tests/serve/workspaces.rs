@@ -22,7 +22,7 @@ fn the_owner_has_a_folder_opened_in_which_haft_was_used_and_no_other() {
     assert_eq!(served.get("folders"), json!({"folders": []}));
     let refused = served.does(403, OPEN, &folder);
     assert!(
-        refused.to_string().contains("haft trust") && refused.to_string().contains("--workspace"),
+        refused.to_string().contains("haft call info") && refused.to_string().contains("--workspace"),
         "{refused}"
     );
     for (path, status) in [("relative", 400), ("/nothing/there", 404), ("/", 403)] {
@@ -53,6 +53,31 @@ fn the_owner_has_a_folder_opened_in_which_haft_was_used_and_no_other() {
     assert_eq!(listed["workspace"], opened["id"]);
     let client = Client::of_workspace(&served, &token("approve"), "other").begin();
     assert!(client.reads("a.txt").contains("of the other folder"));
+}
+
+#[test]
+fn opened_folders_get_no_trust_and_disturb_no_client() {
+    let stage = Stage::new(&[]);
+    stage.put("where", "in ws\n");
+    let other = stage.path("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("haft.toml"), "sandbox = \"full\"\napprove = \"auto\"\n").unwrap();
+    let tokens = stage.path("tokens");
+    let mut haft = stage.haft_in(&stage.path("ws"));
+    haft.args(["--trust", "serve", "--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()]);
+    let served = Served::start(haft.arg("--model").arg(format!("script:{}", stage.path("script").display())));
+    let client = Client::new(&served, &token("approve")).begin();
+    let used = stage.haft_at(&other).args(["call", "glob", r#"{"pattern": "*"}"#]).output().unwrap();
+    assert!(used.status.success(), "{used:?}");
+    let opened = served.does(201, OPEN, &json!({"path": other}));
+    assert_eq!((&opened["sandbox"], &opened["approve"]), (&json!("workspace"), &json!("ask")), "{opened}");
+    assert!(client.reads("where").contains("in ws"));
+    assert!(Client::new(&served, &token("approve")).begin().reads("where").contains("in ws"));
+    // haft's own state is opened for nobody.
+    let used =
+        stage.haft_at(&stage.path("state")).args(["call", "glob", r#"{"pattern": "*"}"#]).output().unwrap();
+    assert!(used.status.success(), "{used:?}");
+    served.does(403, OPEN, &json!({"path": stage.path("state")}));
 }
 
 #[test]

@@ -62,13 +62,13 @@ impl ServedProtocols {
         Self { options, agent, place, page, workspaces: RwLock::default() }
     }
 
-    /// Serves this workspace, which has this id.
-    pub(super) fn add(&self, served: &Served, id: String) {
+    /// Serves this workspace, which has this id and was opened with these options.
+    pub(super) fn add(&self, served: &Served, id: String, options: Options) {
         let page = format!("{}/#/approvals", self.page.url);
         let approvals = (!self.page.wait.is_zero()).then(|| PageApprovals::new(page, self.page.wait));
         let workspace = Workspace {
             id,
-            options: Options { dir: Some(served.path().to_owned()), ..self.options.clone() },
+            options,
             factory: served.factory.clone(),
             agents: served.agents.clone(),
             sessions: served.sessions.clone(),
