@@ -149,7 +149,9 @@ impl Control {
         self.shared.asked.lock().as_mut()?.insert(number, to);
         let answered = timeout(at_most, async {
             let sending = self.shared.sending.lock().await;
-            send(&self.shared.socket, &order.encode(number), &[]).await.ok()?;
+            // An order that can't be sent is to a supervisor that has just ended. Its reader notices that, too, and then
+            // nothing is waited for any more; a caller that returned before would take the supervisor for one that hangs.
+            let _ = send(&self.shared.socket, &order.encode(number), &[]).await;
             drop(sending);
             answer.await.ok()
         });
