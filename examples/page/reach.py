@@ -163,7 +163,12 @@ def works_by_the_keyboard_alone(stage):
     page, press = it.page, it.page.keyboard.press
     focused = lambda: page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent.trim()")
 
+    there = """(name) => [...document.querySelectorAll('a, button, input, select, textarea, [tabindex]')]
+        .some((it) => it.offsetParent && (it.getAttribute('aria-label') || it.textContent.trim()) === name)"""
+
     def tab_to(name, most=40):
+        # What is drawn meanwhile may take the focus away.
+        wait_until(f"{name} is there", lambda: page.evaluate(there, name))
         for _ in range(most):
             press("Tab")
             if focused() == name:
