@@ -166,14 +166,14 @@ def works_by_the_keyboard_alone(stage):
     there = """(name) => [...document.querySelectorAll('a, button, input, select, textarea, [tabindex]')]
         .some((it) => it.offsetParent && (it.getAttribute('aria-label') || it.textContent.trim()) === name)"""
 
-    def tab_to(name, most=40):
+    def tab_to(name, most=120):
         # What is drawn meanwhile may take the focus away.
         wait_until(f"{name} is there", lambda: page.evaluate(there, name))
         for _ in range(most):
             press("Tab")
             if focused() == name:
                 return
-        raise AssertionError(f"Tab does not lead to {name}")
+        raise AssertionError(f"Tab does not lead to {name}, and is at {focused()}")
 
     # Everything of a session: begin it, decide, open cards, panel and menus, undo, stop.
     press("n")
@@ -183,7 +183,7 @@ def works_by_the_keyboard_alone(stage):
     ask = page.locator(".asks .approval")
     ask.wait_for()
     press("Escape")
-    for key, hook_name in (("0", "one"), ("1", "two")):
+    for key, hook_name in (("0", "hooks/one"), ("1", "hooks/two")):
         ask.get_by_text(hook_name).first.wait_for()
         press("a")
         press(key)
