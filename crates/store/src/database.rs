@@ -1,4 +1,4 @@
-//! The database of one workspace: one writer thread with a work queue, and a connection for readers.
+//! The database of one workspace: a writer thread with a work queue, and a connection for readers.
 
 use std::{
     future::Future,
@@ -18,6 +18,7 @@ use rusqlite::Connection;
 use crate::{
     blobs::Blobs,
     clock::now_ms,
+    desk::Desk,
     paths::Place,
     prune::{self, PruneLimits, Pruned, Upkeep},
     queue::{self, Queue, Urgency},
@@ -47,6 +48,7 @@ struct Inner {
     started: Instant,
     calls: AtomicU32,
     queue: Arc<Queue>,
+    desk: Arc<Desk>,
     writer: Mutex<Option<JoinHandle<()>>>,
     reader: Reader,
 }
@@ -76,11 +78,12 @@ impl Store {
         // Without random bytes, the time and the process id still distinguish two processes.
         let seed = getrandom::u64().unwrap_or_else(|_| now_ms() ^ (u64::from(std::process::id()) << 32));
         let instance: Arc<str> = base32(seed, 12).into();
-        let queue = Arc::new(Queue::new(place.database()));
+        let (queue, desk) = (Arc::new(Queue::new(place.database())), Arc::<Desk>::default());
         let started = Instant::now();
         let writer = std::thread::Builder::new().name("haft-store".to_owned()).spawn({
-            let (place, queue, instance) = (place.clone(), Arc::clone(&queue), Arc::clone(&instance));
-            move || writer::run(&place, &queue, &instance, upkeep)
+            let (place, instance) = (place.clone(), Arc::clone(&instance));
+            let (queue, desk) = (Arc::clone(&queue), Arc::clone(&desk));
+            move || writer::run(&place, &queue, &desk, &instance, upkeep)
         });
         if let Err(error) = &writer {
             queue.abandon(&format!("no thread could be started to write it: {error}"));
@@ -95,6 +98,7 @@ impl Store {
                 started,
                 calls,
                 queue,
+                desk,
                 writer,
                 reader: Reader::default(),
             }),
@@ -221,6 +225,27 @@ impl Store {
         }
     }
 
+    /// Like [`ask`](Self::ask), for work that is short: it is done in this thread if nothing is in its way.
+    pub(crate) async fn ask_here<T, F>(&self, work: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        match self.here(work) {
+            Ok(result) => result,
+            Err(work) => self.ask(work).await,
+        }
+    }
+
+    /// Does work in this thread, or gives it back.
+    fn here<T, F>(&self, work: F) -> Result<Result<T, Fault>, F>
+    where
+        F: FnOnce(&Connection) -> rusqlite::Result<T>,
+    {
+        let Inner { place, queue, desk, .. } = &*self.inner;
+        desk.here(&place.database(), queue, work).map(|it| it.map_err(Fault::from))
+    }
+
     /// Queues work, and calls `done` with its result once it is committed: in the writer's thread, so `done` is short and
     /// owns no store. Work is committed in the order in which it was queued.
     pub(crate) fn then<T, F, D>(&self, work: F, done: D) -> Result<(), Fault>
@@ -233,12 +258,16 @@ impl Store {
         Ok(self.inner.queue.push(work, Some(reply), Urgency::Now)?)
     }
 
-    /// Queues work and blocks until its result is committed.
+    /// Does work, or queues it, and blocks until its result is committed.
     pub fn wait<T, F>(&self, work: F) -> Result<T, Fault>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        let work = match self.here(work) {
+            Ok(result) => return result,
+            Err(work) => work,
+        };
         let (reply, answer) = std::sync::mpsc::sync_channel(1);
         self.inner.queue.push(work, Some(queue::Reply::Thread(reply)), Urgency::Now)?;
         Ok(answer.recv().map_err(|_| queue::gone())??)

@@ -24,6 +24,8 @@ const WORDS: usize = 2048;
 
 /// The shortest wait for locks that is recorded.
 const NOTED_WAIT: Duration = Duration::from_millis(1);
+/// Arguments and messages of up to this many bytes are masked in the caller's thread.
+const SHORT: usize = 4096;
 
 /// Formats a time of the journal in the local time zone: `2026-11-23 09:41:07`.
 pub fn local_time(ms: u64) -> String {
@@ -146,8 +148,10 @@ impl Journal {
     /// # Errors
     /// When the database can't be written; with [`Durability::Later`] only if that is known already.
     pub async fn begin(&self, begun: Begun, durability: Durability) -> Result<(), Fault> {
+        let is_short = begun.arguments.len() <= SHORT;
         let work = self.begun_row(begun);
         match durability {
+            Durability::Wait if is_short => self.store.ask_here(work).await,
             Durability::Wait => self.store.ask(work).await,
             Durability::Later => self.store.later(work),
         }
@@ -167,6 +171,9 @@ impl Journal {
     /// Like [`begin`](Self::begin), and when it was over before.
     pub async fn end(&self, ended: Ended, durability: Durability) -> Result<(), Fault> {
         match durability {
+            Durability::Wait if ended.said.as_ref().is_none_or(|it| it.len() <= SHORT) => {
+                self.store.ask_here(self.ended_row(ended)).await
+            }
             Durability::Wait => self.store.ask(self.ended_row(ended)).await,
             Durability::Later => self.end_later(ended),
         }
@@ -180,7 +187,7 @@ impl Journal {
         self.store.later(self.ended_row(ended))
     }
 
-    /// Builds the row. Hashing, masking and encoding happen in the writer's thread, not in the caller's.
+    /// Builds the row. Hashing, masking and encoding of long arguments happen in the writer's thread, not in the caller's.
     fn begun_row(&self, begun: Begun) -> impl FnOnce(&Connection) -> rusqlite::Result<()> + Send + use<> {
         let at = now_ms().cast_signed();
         let up = micros(self.store.uptime());

@@ -1,13 +1,15 @@
 //! The store: SQLite and files that outlive a call, with one writer thread.
 //!
 //! One SQLite database per workspace, and beside it folders for before-images, spills, live processes and
-//! locks. One thread of this process owns the connection that writes; all other threads send it work through
-//! a queue, and wait for the disk only if they ask to.
+//! locks. One thread of this process commits the work that all others queue; those wait for the disk only if they ask to.
+//! Who waits for a row while nothing is queued commits it in its own thread.
 
 mod blobs;
 mod clock;
+mod connection;
 mod conversations;
 mod database;
+mod desk;
 mod error;
 mod events;
 mod grants;

@@ -29,9 +29,10 @@ pub(super) enum Reply<T> {
     Then(Box<dyn FnOnce(Result<T, Trouble>) + Send>),
 }
 
-/// The result of [`Queue::take`].
-pub(super) enum Taken {
-    Batch(Vec<Box<dyn Job>>),
+/// The result of [`Queue::wait`].
+pub(super) enum Waited {
+    /// There is work, or somebody has nudged the writer.
+    Over,
     /// No work arrived within the given time.
     Idle,
     /// The queue is closed and empty.
@@ -56,6 +57,7 @@ pub(super) struct Queue {
 struct State {
     jobs: Vec<Box<dyn Job>>,
     urgent: bool,
+    nudged: bool,
     asleep: bool,
     closed: bool,
     finished: bool,
@@ -93,20 +95,22 @@ impl Queue {
         known.map_or(Ok(()), Err)
     }
 
-    /// Waits for work, and returns all that is queued: at once if a caller waits for some of it, otherwise
-    /// after [`LINGER`].
-    pub(super) fn take(&self, idle_after: Option<Duration>) -> Taken {
+    /// Waits for work: until a caller waits for some of it, and otherwise [`LINGER`] longer.
+    pub(super) fn wait(&self, idle_after: Option<Duration>) -> Waited {
         let mut state = self.state.lock();
         let idle_at = idle_after.map(|it| Instant::now() + it);
-        while state.jobs.is_empty() {
+        while state.jobs.is_empty() && !state.nudged {
             if state.closed {
-                return Taken::Closed;
+                return Waited::Closed;
             }
             state.asleep = true;
             match idle_at {
                 Some(at) => {
-                    if self.came.wait_until(&mut state, at).timed_out() && state.jobs.is_empty() {
-                        return Taken::Idle;
+                    if self.came.wait_until(&mut state, at).timed_out()
+                        && state.jobs.is_empty()
+                        && !state.nudged
+                    {
+                        return Waited::Idle;
                     }
                 }
                 None => self.came.wait(&mut state),
@@ -114,14 +118,41 @@ impl Queue {
         }
         state.asleep = false;
         let deadline = Instant::now() + LINGER;
-        while !state.urgent && !state.closed && !self.came.wait_until(&mut state, deadline).timed_out() {}
-        state.urgent = false;
-        Taken::Batch(std::mem::take(&mut state.jobs))
+        while !state.urgent
+            && !state.nudged
+            && !state.closed
+            && !self.came.wait_until(&mut state, deadline).timed_out()
+        {}
+        state.nudged = false;
+        Waited::Over
     }
 
-    /// Records the outcome of the last batch.
-    pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
-        self.state.lock().trouble = trouble;
+    /// Returns all that is queued.
+    pub(super) fn take(&self) -> Vec<Box<dyn Job>> {
+        let mut state = self.state.lock();
+        state.urgent = false;
+        std::mem::take(&mut state.jobs)
+    }
+
+    /// Has the writer look after the database, though there may be no work.
+    pub(super) fn nudge(&self) {
+        self.state.lock().nudged = true;
+        self.came.notify_one();
+    }
+
+    /// Returns whether nothing is queued, and work is taken and is known to succeed.
+    pub(super) fn is_clear(&self) -> bool {
+        let state = self.state.lock();
+        state.jobs.is_empty() && !state.closed && !state.finished && state.trouble.is_none()
+    }
+
+    /// Records whether the last transaction was committed.
+    pub(super) fn note(&self, committed: Result<(), &Trouble>) {
+        let mut state = self.state.lock();
+        if let (Err(trouble), None) = (committed, &state.trouble) {
+            tracing::error!(%trouble, "records are lost until it works again");
+        }
+        state.trouble = committed.err().cloned();
     }
 
     /// Returns the error of the last batch, if it failed.
@@ -138,7 +169,7 @@ impl Queue {
     /// Ends the queue because there is no writer, and records the reason.
     pub(super) fn abandon(&self, why: &str) {
         let what = format!("haft's record of this workspace, {}: {why}", self.path.display());
-        self.set_trouble(Some(Trouble::new(what, "See `haft doctor`.")));
+        self.state.lock().trouble = Some(Trouble::new(what, "See `haft doctor`."));
         self.finish();
     }
 
@@ -168,12 +199,14 @@ impl Queue {
 
 /// Returns work that writes what is there already, to learn whether the database can be written again.
 pub(super) fn probe() -> Box<dyn Job> {
-    let work = |database: &Connection| {
-        let sql = "UPDATE processes SET at_ms = at_ms WHERE instance = (SELECT min(instance) FROM processes)";
-        database.execute(sql, [])
-    };
     let reply = Reply::Then(Box::new(|_: Result<usize, Trouble>| ()));
-    Box::new(Task { work: Some(work), done: None, reply: Some(reply) })
+    Box::new(Task { work: Some(write_what_is_there), done: None, reply: Some(reply) })
+}
+
+/// Writes a row that says the same as before.
+pub(super) fn write_what_is_there(database: &Connection) -> rusqlite::Result<usize> {
+    let sql = "UPDATE processes SET at_ms = at_ms WHERE instance = (SELECT min(instance) FROM processes)";
+    database.execute(sql, [])
 }
 
 /// Returns the error of work that the writer did not do before it ended.
