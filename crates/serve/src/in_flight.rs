@@ -2,10 +2,12 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
+    pin::pin,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 use rmcp::model::RequestId;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
@@ -20,7 +22,10 @@ const UNSENT: usize = 8 * 1024 * 1024;
 #[derive(Default)]
 pub(crate) struct InFlight {
     state: Mutex<State>,
+    /// Notified when a request ends, and when the client takes something.
     capacity: Condvar,
+    /// Notified then, too, for tasks.
+    changed: Notify,
 }
 
 #[derive(Default)]
@@ -59,12 +64,18 @@ pub(crate) struct Ticket {
 
 impl InFlight {
     /// Waits until another request may be read. Returns false if no more will be read.
-    pub(crate) fn wait_for_capacity(&self) -> bool {
-        let full = |state: &mut State| {
-            !state.closed && (state.under_way.len() >= REQUESTS || state.unsent >= UNSENT)
-        };
-        let state = self.capacity.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
-        !state.closed
+    pub(crate) async fn capacity(&self) -> bool {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            {
+                let state = self.state();
+                if state.closed || (state.under_way.len() < REQUESTS && state.unsent < UNSENT) {
+                    return !state.closed;
+                }
+            }
+            changed.await;
+        }
     }
 
     /// Returns whether the maximum number of requests is under way.
@@ -106,14 +117,14 @@ impl InFlight {
             Stage::Done => drop(state.under_way.remove(id)),
             Stage::Cancelled => {}
         }
-        self.capacity.notify_all();
+        self.has_changed();
         batch
     }
 
     /// Removes an answered request, so that its id is free again. Returns the batch that the request leaves.
     pub(crate) fn answered(&self, id: &RequestId) -> Option<Arc<Batch>> {
         let request = self.state().under_way.remove(id);
-        self.capacity.notify_all();
+        self.has_changed();
         request?.batch
     }
 
@@ -141,13 +152,13 @@ impl InFlight {
     pub(crate) fn sent(&self, bytes: usize) {
         let mut state = self.state();
         state.unsent = state.unsent.saturating_sub(bytes);
-        self.capacity.notify_all();
+        self.has_changed();
     }
 
     /// Refuses further requests.
     pub(crate) fn close(&self) {
         self.state().closed = true;
-        self.capacity.notify_all();
+        self.has_changed();
     }
 
     fn done(&self, id: &RequestId, number: u64) {
@@ -161,9 +172,14 @@ impl InFlight {
             Stage::Done => {}
             Stage::Cancelled => {
                 state.under_way.remove(id);
-                self.capacity.notify_all();
+                self.has_changed();
             }
         }
+    }
+
+    fn has_changed(&self) {
+        self.capacity.notify_all();
+        self.changed.notify_waiters();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -202,6 +218,8 @@ impl Drop for Ticket {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -230,20 +248,17 @@ mod tests {
         assert!(in_flight.admit(&id, None).is_some(), "cancelled between its work and its answer");
     }
 
-    #[test]
-    fn reading_waits_at_the_limit_until_a_request_is_answered() {
+    #[tokio::test]
+    async fn reading_waits_at_the_limit_until_a_request_is_answered() {
         let in_flight = Arc::new(InFlight::default());
         let tickets: Vec<_> =
             (0..256).map(|number| in_flight.admit(&RequestId::Number(number), None).unwrap()).collect();
-        let waiting = std::thread::spawn({
-            let in_flight = Arc::clone(&in_flight);
-            move || in_flight.wait_for_capacity()
-        });
+        let mut waiting = pin!(in_flight.capacity());
         drop(tickets);
-        assert!(!waiting.is_finished());
+        assert!(waiting.as_mut().now_or_never().is_none(), "no answer is out yet");
         in_flight.answered(&RequestId::Number(7));
-        assert!(waiting.join().unwrap());
+        assert_eq!(waiting.now_or_never(), Some(true));
         in_flight.close();
-        assert!(!in_flight.wait_for_capacity());
+        assert!(!in_flight.capacity().await);
     }
 }

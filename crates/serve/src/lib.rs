@@ -15,6 +15,8 @@ mod erased;
 mod hooks;
 mod http;
 mod in_flight;
+mod incoming;
+mod input;
 mod lines;
 mod mcp;
 mod message;

@@ -1,10 +1,15 @@
 //! Line framing: splits a byte stream into messages, one per line, of bounded length.
 
+/// Longer lines of a client than this are refused without being kept.
+pub(crate) const LONGEST_LINE: usize = 64 * 1024 * 1024;
+
 /// Splits a byte stream into lines, and buffers at most one line.
 pub(crate) struct Lines {
     limit: usize,
     begun: Vec<u8>,
     skipping: bool,
+    /// Whether the line in `begun` has been passed on.
+    passed: bool,
 }
 
 /// A line without its line feed.
@@ -22,41 +27,49 @@ const KEEP: usize = 64 * 1024;
 impl Lines {
     /// Creates a splitter for lines of up to `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, begun: Vec::new(), skipping: false }
+        Self { limit, begun: Vec::new(), skipping: false, passed: false }
     }
 
     /// Takes the next bytes of the stream, and passes on each line that ends in them.
-    pub(crate) fn take(&mut self, bytes: &[u8], mut each: impl FnMut(Line<'_>)) {
-        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
-            let (text, ended) = match piece.strip_suffix(b"\n") {
-                Some(text) => (text, true),
-                None => (piece, false),
-            };
-            if !self.skipping && self.begun.len() + text.len() > self.limit {
-                self.forget();
-                self.skipping = true;
-                each(Line::TooLong);
-            }
-            match (self.skipping, ended) {
-                (true, ended) => self.skipping = !ended,
-                (false, false) => self.begun.extend_from_slice(text),
-                (false, true) if self.begun.is_empty() => each(Line::Whole(text)),
-                (false, true) => {
-                    self.begun.extend_from_slice(text);
-                    each(Line::Whole(&self.begun));
-                    self.forget();
-                }
-            }
+    pub(crate) fn take(&mut self, mut bytes: &[u8], mut each: impl FnMut(Line<'_>)) {
+        while let Some(line) = self.next(&mut bytes) {
+            each(line);
         }
     }
 
-    /// Ends the stream: passes on the line that has no line feed yet.
-    pub(crate) fn end(&mut self, each: impl FnOnce(Line<'_>)) {
-        if !self.begun.is_empty() {
-            each(Line::Whole(&self.begun));
+    /// Takes bytes of the stream up to the end of a line, and returns the line. `None`: all were taken.
+    pub(crate) fn next<'a, 'b: 'a>(&'a mut self, bytes: &mut &'b [u8]) -> Option<Line<'a>> {
+        if std::mem::take(&mut self.passed) {
             self.forget();
         }
-        self.skipping = false;
+        while !bytes.is_empty() {
+            let end = bytes.iter().position(|&byte| byte == b'\n');
+            let (text, rest) = bytes.split_at_checked(end.unwrap_or(bytes.len())).unwrap_or_default();
+            let is_too_long = !self.skipping && self.begun.len() + text.len() > self.limit;
+            if is_too_long {
+                // Its bytes are skipped by the next call.
+                self.forget();
+                self.skipping = true;
+                return Some(Line::TooLong);
+            }
+            *bytes = rest.get(1..).unwrap_or_default();
+            match (self.skipping, end) {
+                (true, end) => self.skipping = end.is_none(),
+                (false, None) => self.begun.extend_from_slice(text),
+                (false, Some(_)) if self.begun.is_empty() => return Some(Line::Whole(text)),
+                (false, Some(_)) => {
+                    self.begun.extend_from_slice(text);
+                    self.passed = true;
+                    return Some(Line::Whole(&self.begun));
+                }
+            }
+        }
+        None
+    }
+
+    /// Ends the stream: returns the line that has no line feed yet.
+    pub(crate) fn rest(&self) -> Option<Line<'_>> {
+        (!self.passed && !self.begun.is_empty()).then_some(Line::Whole(&self.begun))
     }
 
     fn forget(&mut self) {
@@ -85,7 +98,7 @@ mod tests {
         for piece in pieces {
             lines.take(piece, &mut keep);
         }
-        lines.end(&mut keep);
+        lines.rest().map(&mut keep);
         found
     }
 

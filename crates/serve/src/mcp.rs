@@ -40,7 +40,9 @@ use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{answer, backend::Backend, direct::Direct, erased::Erased, message::LISTENING, stdio};
+use crate::{
+    answer, backend::Backend, direct::Direct, erased::Erased, input::Input, message::LISTENING, stdio,
+};
 use logging::LogSettings;
 use multi_round::PendingRounds;
 use pages::page;
@@ -76,7 +78,7 @@ impl About {
 /// Serves MCP on this process's standard input and output, until the input ends or the output is closed.
 ///
 /// From then on file descriptor 1 is standard error and file descriptor 0 is empty, so that nothing else in
-/// the process can use the protocol's streams. Needs a tokio runtime with time.
+/// the process can use the protocol's streams. Needs a tokio runtime with I/O and time.
 ///
 /// # Errors
 /// When the process has no standard input or output, or no threads are left.
@@ -89,7 +91,7 @@ fn on_standard_streams(backend: Erased, about: About) -> Soon<'static, io::Resul
     Box::pin(async move {
         let (input, output) = stdio::private()?;
         let direct = Direct::of(output.file());
-        on_streams(backend, about, input, output, direct).await
+        on_streams(backend, about, Input::of(input)?, output, direct).await
     })
 }
 
@@ -104,13 +106,13 @@ pub async fn mcp(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> io::Result<()> {
-    on_streams(Erased::new(backend), about, input, output, None).await
+    on_streams(Erased::new(backend), about, Input::threaded(input)?, output, None).await
 }
 
 async fn on_streams(
     backend: Erased,
     about: About,
-    input: impl Read + Send + 'static,
+    input: Input,
     output: impl Write + Send + 'static,
     direct: Option<Direct>,
 ) -> io::Result<()> {

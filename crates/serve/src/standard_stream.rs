@@ -21,6 +21,10 @@ impl StandardStream {
         &self.0
     }
 
+    pub(crate) fn into_file(self) -> File {
+        self.0
+    }
+
     fn wait(&self, flags: PollFlags) -> io::Result<()> {
         match poll(&mut [PollFd::from_borrowed_fd(self.0.as_fd(), flags)], None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

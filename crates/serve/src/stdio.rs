@@ -1,14 +1,13 @@
-//! MCP over stdio: a reader thread, a writer thread, and backpressure between them.
+//! MCP over stdio: a task that reads, a thread that writes, and backpressure between them.
 //!
-//! One thread reads and parses lines, and refuses invalid messages. rmcp gets the valid ones, one at a time.
-//! Another thread writes. haft uses threads because standard input may be a pipe, a socket, a file or a
-//! terminal: only a blocking read works on all of them without changing a file description that other
-//! processes share.
+//! The task reads and parses lines, and refuses invalid messages. rmcp gets the valid ones, one at a time. Short answers
+//! are written where they are made, longer ones by the thread: standard output may be a pipe, a socket, a file or a
+//! terminal, and only a blocking write works on all of them without changing a file description that other processes share.
 
 use std::{
     fs::File,
     future::Future,
-    io::{self, ErrorKind, Read, Write},
+    io::{self, ErrorKind, Write},
     sync::Arc,
     thread,
     time::Duration,
@@ -17,8 +16,8 @@ use std::{
 use rmcp::{
     RoleServer,
     model::{
-        ClientJsonRpcMessage, ClientNotification, ErrorCode, GetExtensions as _, JsonRpcMessage,
-        ProtocolVersion, ServerJsonRpcMessage, ServerResult,
+        ClientJsonRpcMessage, ClientNotification, ErrorCode, JsonRpcMessage, ProtocolVersion,
+        ServerJsonRpcMessage, ServerResult,
     },
     transport::Transport,
 };
@@ -30,16 +29,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    batch::{self, Batch},
     direct::Direct,
     in_flight::InFlight,
-    lines::{Line, Lines},
-    message::{self, Message, Refusal, begins, understand},
+    incoming::Reader,
+    input::Input,
+    message::{Refusal, begins},
     standard_stream::StandardStream,
 };
-
-/// Longer lines than this are refused without being kept.
-pub(crate) const LONGEST_LINE: usize = 64 * 1024 * 1024;
 
 /// How many answers may wait for the writing thread.
 pub(crate) const OUTBOX: usize = 64;
@@ -114,9 +110,9 @@ pub(crate) fn private() -> io::Result<(StandardStream, StandardStream)> {
     Ok((StandardStream::new(input.into()), StandardStream::new(output.into())))
 }
 
-/// Starts the reader and the writer thread. With `direct`, short answers are written without the latter.
+/// Starts the task that reads and the thread that writes. With `direct`, short answers are written without the latter.
 pub(crate) fn open(
-    input: impl Read + Send + 'static,
+    input: Input,
     output: impl Write + Send + 'static,
     direct: Option<Direct>,
 ) -> io::Result<(Wire, Ends)> {
@@ -132,12 +128,12 @@ pub(crate) fn open(
         in_flight: in_flight.clone(),
     };
 
-    let reader = Reader { in_flight: Arc::clone(&in_flight), to_rmcp, outbox: outbox.downgrade() };
+    let reader = Reader::new(Arc::clone(&in_flight), to_rmcp, outbox.downgrade());
     let input_ended = ends.input.clone().drop_guard();
-    thread::Builder::new().name("mcp-read".to_owned()).spawn(move || {
-        reader.read(input);
+    tokio::spawn(async move {
+        reader.read(input).await;
         drop(input_ended);
-    })?;
+    });
     let direct = direct.map(Arc::new);
     let wire = Wire {
         inbox,
@@ -260,130 +256,6 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         self.in_flight.close();
-    }
-}
-
-/// The reader thread.
-struct Reader {
-    in_flight: Arc<InFlight>,
-    to_rmcp: mpsc::Sender<ClientJsonRpcMessage>,
-    // Weak, so that the writer ends with the server and not with the input.
-    outbox: mpsc::WeakSender<Vec<u8>>,
-}
-
-/// The signal to stop reading.
-struct Over;
-
-impl Reader {
-    fn read(&self, mut input: impl Read) {
-        let mut lines = Lines::new(LONGEST_LINE);
-        let mut buffer = vec![0; 64 * 1024];
-        let mut outcome = Ok(());
-        while outcome.is_ok() {
-            let bytes = match input.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => buffer.get(..count).unwrap_or_default(),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    tracing::warn!(%error, "the input can't be read any more");
-                    break;
-                }
-            };
-            lines.take(bytes, |line| {
-                if outcome.is_ok() {
-                    outcome = self.line(&line);
-                }
-            });
-        }
-        if outcome.is_ok() {
-            lines.end(|line| drop(self.line(&line)));
-        }
-    }
-
-    fn line(&self, line: &Line<'_>) -> Result<(), Over> {
-        let refusal = match line {
-            Line::TooLong => {
-                let what = format!("the line is longer than {} MiB", LONGEST_LINE >> 20);
-                Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what)
-            }
-            Line::Whole(bytes) => match message::json(bytes) {
-                Ok(None) => return Ok(()),
-                Ok(Some(Value::Array(members))) => return self.batch(members),
-                Ok(Some(value)) => return self.message(understand(value), None),
-                Err(refusal) => refusal,
-            },
-        };
-        self.refuse(&refusal, None)
-    }
-
-    fn batch(&self, members: Vec<Value>) -> Result<(), Over> {
-        let what = match members.len() {
-            _ if !self.in_flight.are_batches_allowed() => {
-                "only revision 2025-03-26 has batches; send one message per line".to_owned()
-            }
-            0 => "the batch is empty".to_owned(),
-            count if count > batch::LONGEST => {
-                format!("the batch has {count} messages; send at most {} at once", batch::LONGEST)
-            }
-            _ => {
-                let batch = Arc::new(Batch::new());
-                for member in members {
-                    self.message(understand(member), Some(&batch))?;
-                }
-                return batch.leave(None).map_or(Ok(()), |line| self.post(line));
-            }
-        };
-        self.refuse(&Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what), None)
-    }
-
-    fn message(&self, message: Message, batch: Option<&Arc<Batch>>) -> Result<(), Over> {
-        let mut message = match message {
-            Message::Good(message) => *message,
-            Message::Bad(refusal) => return self.refuse(&refusal, batch),
-            Message::Nothing => return Ok(()),
-        };
-        if let JsonRpcMessage::Request(request) = &mut message {
-            if !self.in_flight.wait_for_capacity() {
-                return Err(Over);
-            }
-            let Some(mut ticket) = self.in_flight.admit(&request.id, batch) else {
-                let id = request.id.clone().into_json_value();
-                let what = format!("a request with the id {id} is under way");
-                return self.refuse(&Refusal::new(id, ErrorCode::INVALID_REQUEST, what), batch);
-            };
-            if let Some(batch) = batch {
-                batch.join();
-            }
-            if request.request.method() == "tools/call" {
-                ticket = ticket.in_order();
-            }
-            request.request.extensions_mut().insert(Arc::new(ticket));
-        }
-        self.to_rmcp.blocking_send(message).map_err(|_| Over)
-    }
-
-    fn refuse(&self, refusal: &Refusal, batch: Option<&Arc<Batch>>) -> Result<(), Over> {
-        let mut line = refusal.to_json().to_string().into_bytes();
-        line.push(b'\n');
-        match batch {
-            Some(batch) => {
-                batch.join();
-                // The reader itself is still in the batch, so this is never the last.
-                batch.leave(Some(line));
-                Ok(())
-            }
-            None => self.post(line),
-        }
-    }
-
-    fn post(&self, line: Vec<u8>) -> Result<(), Over> {
-        // Refusals wait for the limits too: the client may not be reading them.
-        if !self.in_flight.wait_for_capacity() {
-            return Err(Over);
-        }
-        let Some(outbox) = self.outbox.upgrade() else { return Err(Over) };
-        self.in_flight.queued(line.len());
-        outbox.blocking_send(line).map_err(|_| Over)
     }
 }
 

@@ -27,7 +27,7 @@ const AS_SERVER: &str = "HAFT_TEST_AS_SERVER";
 fn main() {
     if env::var_os(AS_SERVER).is_some() {
         print!("printed before it serves, and not flushed");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime
             .block_on(serve::mcp_stdio(fake::FakeBackend::default(), serve::About::new("For tests.")))
             .expect("it serves");

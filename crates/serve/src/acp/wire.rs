@@ -24,9 +24,9 @@ use tokio_util::sync::CancellationToken;
 use super::incoming::{Message, understand};
 use crate::{
     in_flight::{InFlight, Ticket},
-    lines::{Line, Lines},
+    lines::{LONGEST_LINE, Line, Lines},
     message::{self, Refusal},
-    stdio::{Ends, LONGEST_LINE, OUTBOX, write},
+    stdio::{Ends, OUTBOX, write},
 };
 
 /// A request or notification of the client.
@@ -211,8 +211,10 @@ impl Reader {
                 }
             });
         }
-        if outcome.is_ok() {
-            lines.end(|line| drop(self.line(&line)));
+        if outcome.is_ok()
+            && let Some(line) = lines.rest()
+        {
+            drop(self.line(&line));
         }
     }
 
