@@ -3,9 +3,11 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     pin::pin,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+// Notifying nobody is a system call with the condition variable of the standard library.
+use parking_lot::{Condvar, Mutex};
 use rmcp::model::RequestId;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -69,7 +71,7 @@ impl InFlight {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             {
-                let state = self.state();
+                let state = self.state.lock();
                 if state.closed || (state.under_way.len() < REQUESTS && state.unsent < UNSENT) {
                     return !state.closed;
                 }
@@ -80,19 +82,19 @@ impl InFlight {
 
     /// Returns whether the maximum number of requests is under way.
     pub(crate) fn is_full(&self) -> bool {
-        self.state().under_way.len() >= REQUESTS
+        self.state.lock().under_way.len() >= REQUESTS
     }
 
     /// Waits until the client has taken what waits for it. False: it never will.
     pub(crate) fn wait_until_read(&self) -> bool {
-        let full = |state: &mut State| !state.closed && state.unsent >= UNSENT;
-        let state = self.capacity.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.capacity.wait_while(&mut state, |state| !state.closed && state.unsent >= UNSENT);
         !state.closed
     }
 
     /// Admits a request, unless its id is in use: a client can't distinguish two answers with one id.
     pub(crate) fn admit(self: &Arc<Self>, id: &RequestId, batch: Option<&Arc<Batch>>) -> Option<Ticket> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let number = state.next_number;
         let Entry::Vacant(vacant) = state.under_way.entry(id.clone()) else { return None };
         vacant.insert(OpenRequest { number, stage: Stage::Running, batch: batch.cloned() });
@@ -109,7 +111,7 @@ impl InFlight {
     /// Marks a request as cancelled by the client. Called when rmcp is notified, so that both agree on
     /// whether there will be an answer. Returns the batch that the request leaves.
     pub(crate) fn cancelled(&self, id: &RequestId) -> Option<Arc<Batch>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let request = state.under_way.get_mut(id)?;
         let batch = request.batch.take();
         match request.stage {
@@ -123,46 +125,46 @@ impl InFlight {
 
     /// Removes an answered request, so that its id is free again. Returns the batch that the request leaves.
     pub(crate) fn answered(&self, id: &RequestId) -> Option<Arc<Batch>> {
-        let request = self.state().under_way.remove(id);
+        let request = self.state.lock().under_way.remove(id);
         self.has_changed();
         request?.batch
     }
 
     /// Sets whether the agreed protocol revision has batches.
     pub(crate) fn allow_batches(&self, allowed: bool) {
-        self.state().batches = allowed;
+        self.state.lock().batches = allowed;
     }
 
     /// Returns whether the agreed protocol revision has batches.
     pub(crate) fn are_batches_allowed(&self) -> bool {
-        self.state().batches
+        self.state.lock().batches
     }
 
     /// Counts `bytes` more that wait for the client to take them.
     pub(crate) fn queued(&self, bytes: usize) {
-        self.state().unsent += bytes;
+        self.state.lock().unsent += bytes;
     }
 
     /// Returns the bytes that wait for the client to take them.
     pub(crate) fn unsent(&self) -> usize {
-        self.state().unsent
+        self.state.lock().unsent
     }
 
     /// Counts `bytes` as taken by the client.
     pub(crate) fn sent(&self, bytes: usize) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.unsent = state.unsent.saturating_sub(bytes);
         self.has_changed();
     }
 
     /// Refuses further requests.
     pub(crate) fn close(&self) {
-        self.state().closed = true;
+        self.state.lock().closed = true;
         self.has_changed();
     }
 
     fn done(&self, id: &RequestId, number: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(request) = state.under_way.get_mut(id) else { return };
         if request.number != number {
             return;
@@ -181,16 +183,12 @@ impl InFlight {
         self.capacity.notify_all();
         self.changed.notify_waiters();
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Ticket {
     /// Returns the ticket, ordered after the calls that came earlier.
     pub(crate) fn in_order(mut self) -> Self {
-        self.before = self.in_flight.state().last_call.replace(self.entered.clone());
+        self.before = self.in_flight.state.lock().last_call.replace(self.entered.clone());
         self
     }
 

@@ -18,11 +18,11 @@ use rusqlite::Connection;
 use crate::{
     blobs::Blobs,
     clock::now_ms,
-    desk::Desk,
     paths::Place,
     prune::{self, PruneLimits, Pruned, Upkeep},
     queue::{self, Queue, Urgency},
     reader::Reader,
+    shared_connection::SharedConnection,
     writer,
 };
 
@@ -48,7 +48,7 @@ struct Inner {
     started: Instant,
     calls: AtomicU32,
     queue: Arc<Queue>,
-    desk: Arc<Desk>,
+    connection: Arc<SharedConnection>,
     writer: Mutex<Option<JoinHandle<()>>>,
     reader: Reader,
 }
@@ -78,12 +78,13 @@ impl Store {
         // Without random bytes, the time and the process id still distinguish two processes.
         let seed = getrandom::u64().unwrap_or_else(|_| now_ms() ^ (u64::from(std::process::id()) << 32));
         let instance: Arc<str> = base32(seed, 12).into();
-        let (queue, desk) = (Arc::new(Queue::new(place.database())), Arc::<Desk>::default());
+        let (queue, connection) =
+            (Arc::new(Queue::new(place.database())), Arc::<SharedConnection>::default());
         let started = Instant::now();
         let writer = std::thread::Builder::new().name("haft-store".to_owned()).spawn({
             let (place, instance) = (place.clone(), Arc::clone(&instance));
-            let (queue, desk) = (Arc::clone(&queue), Arc::clone(&desk));
-            move || writer::run(&place, &queue, &desk, &instance, upkeep)
+            let (queue, connection) = (Arc::clone(&queue), Arc::clone(&connection));
+            move || writer::run(&place, &queue, &connection, &instance, upkeep)
         });
         if let Err(error) = &writer {
             queue.abandon(&format!("no thread could be started to write it: {error}"));
@@ -98,7 +99,7 @@ impl Store {
                 started,
                 calls,
                 queue,
-                desk,
+                connection,
                 writer,
                 reader: Reader::default(),
             }),
@@ -242,8 +243,8 @@ impl Store {
     where
         F: FnOnce(&Connection) -> rusqlite::Result<T>,
     {
-        let Inner { place, queue, desk, .. } = &*self.inner;
-        desk.here(&place.database(), queue, work).map(|it| it.map_err(Fault::from))
+        let Inner { place, queue, connection, .. } = &*self.inner;
+        connection.here(&place.database(), queue, work).map(|it| it.map_err(Fault::from))
     }
 
     /// Queues work, and calls `done` with its result once it is committed: in the writer's thread, so `done` is short and

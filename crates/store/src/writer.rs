@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use super::{
     Upkeep,
     connection::Open,
-    desk::Desk,
     error::Trouble,
     paths::Place,
     prune,
     queue::{Job, Queue, Waited, gone, probe},
+    shared_connection::SharedConnection,
 };
 
 /// Time after a failed opening before the writer tries again, when there is work.
@@ -24,7 +24,13 @@ const TIDY_AT_REST: Duration = Duration::from_secs(1);
 const TIDY_AT_EXIT: Duration = Duration::from_millis(100);
 
 /// Does the work of the queue until it is closed.
-pub(super) fn run(place: &Place, queue: &Queue, desk: &Desk, instance: &str, upkeep: &[Upkeep]) {
+pub(super) fn run(
+    place: &Place,
+    queue: &Queue,
+    connection: &SharedConnection,
+    instance: &str,
+    upkeep: &[Upkeep],
+) {
     let _finish = Finish(queue);
     let (mut is_open, mut failed) = (false, None);
     let mut tidy = Some(QUIET);
@@ -40,22 +46,22 @@ pub(super) fn run(place: &Place, queue: &Queue, desk: &Desk, instance: &str, upk
             continue;
         }
         // Before the work is taken: a caller that finds the queue empty must not overtake it.
-        let mut seat = desk.lock();
+        let mut shared = connection.lock();
         let batch = match waited {
             Waited::Over => queue.take(),
             Waited::Idle => vec![probe()],
             Waited::Closed => break,
         };
         if !batch.is_empty() {
-            transact(&mut seat.open, batch, place, instance, &mut failed, queue);
+            transact(&mut shared.open, batch, place, instance, &mut failed, queue);
         }
-        if let Some(open) = &seat.open {
+        if let Some(open) = &shared.open {
             is_open = true;
             open.write_back(&place.database());
         }
         tidy = Some(QUIET);
     }
-    let open = desk.lock().open.take();
+    let open = connection.lock().open.take();
     if let Some(open) = open {
         open.close(instance);
         prune::prune_daily(place, TIDY_AT_EXIT, upkeep);

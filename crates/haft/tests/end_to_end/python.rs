@@ -229,14 +229,17 @@ class Last:
     def __del__(self): print('gone')
 last = Last()
 atexit.register(print, 'at exit')
+ended = threading.Event()
 def work():
+    ended.wait()
     time.sleep(0.05)
     print('thread')
 threading.Thread(target=work).start()
 open('left_open', 'w').write('whole')
 file = open('kept_open', 'w')
 file.write('whole')
-print('end')";
+print('end')
+ended.set()";
     let test_ws = TestWorkspace::new();
     let server = serve(&test_ws);
     assert_eq!(python(&server, code).text, "end\nthread\nat exit\ngone");

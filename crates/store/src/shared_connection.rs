@@ -1,7 +1,7 @@
 //! The open database, which one thread uses at a time: the writer, or a caller that has little to write.
 //!
 //! A caller that waits for its row would wake the writer and be woken by it, and both cost more than the row. So
-//! [`here`](Desk::here) lets it write in its own thread where nothing is in its way.
+//! [`here`](SharedConnection::here) lets it write in its own thread where nothing is in its way.
 
 use std::{path::Path, time::Instant};
 
@@ -15,23 +15,23 @@ use super::{connection::Open, error::Trouble, queue::Queue};
 const REST: u32 = 4;
 
 #[derive(Default)]
-pub(super) struct Desk {
-    seat: Mutex<Seat>,
+pub(super) struct SharedConnection {
+    state: Mutex<State>,
 }
 
 /// The database, for the thread that holds it.
 #[derive(Default)]
-pub(super) struct Seat {
+pub(super) struct State {
     /// The database once the writer has opened it.
     pub(super) open: Option<Open>,
     /// The time until which callers use the queue.
     rest: Option<Instant>,
 }
 
-impl Desk {
+impl SharedConnection {
     /// Waits until no other thread uses the database.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Seat> {
-        self.seat.lock()
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// Does and commits `work` in this thread, without waiting for any other. Gives the work back if something is queued
@@ -40,17 +40,17 @@ impl Desk {
     where
         F: FnOnce(&Connection) -> rusqlite::Result<T>,
     {
-        let Some(mut seat) = self.seat.try_lock() else { return Err(work) };
+        let Some(mut state) = self.state.try_lock() else { return Err(work) };
         let began = Instant::now();
-        if seat.rest.is_some_and(|until| began < until) || !queue.is_clear() {
+        if state.rest.is_some_and(|until| began < until) || !queue.is_clear() {
             return Err(work);
         }
-        let Some(open) = seat.open.as_ref().filter(|it| it.begin_at_once()) else { return Err(work) };
+        let Some(open) = state.open.as_ref().filter(|it| it.begin_at_once()) else { return Err(work) };
         let done = work(open.database());
         let committed = open.commit(path);
         let is_long = open.is_log_long();
-        seat.rest = Some(Instant::now() + REST * began.elapsed());
-        drop(seat);
+        state.rest = Some(Instant::now() + REST * began.elapsed());
+        drop(state);
         if let Err(trouble) = &committed {
             queue.note(Err(trouble));
         }
@@ -184,7 +184,7 @@ mod tests {
         let panicked = tokio::spawn(async move {
             let work = |database: &super::Connection| -> rusqlite::Result<()> {
                 insert(1)(database)?;
-                std::panic::panic_any("on purpose")
+                unreachable!("on purpose")
             };
             broken.ask_here(work).await
         });
