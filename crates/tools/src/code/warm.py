@@ -117,17 +117,24 @@ def serve():
     import _socket
     import ctypes
     import select
-
-    global LIBC, struct
     import struct
 
-    LIBC = libc = ctypes.CDLL(None)
+    libc = ctypes.CDLL(None)
     room = _socket.CMSG_SPACE(16)
 
     def adopt():
         # PR_SET_CHILD_SUBREAPER: what loses its parent below this process becomes its child.
         if libc.prctl(36, 1, 0, 0, 0) != 0:
             raise OSError("no subreaper")
+
+    def shut_in():
+        # Keeps the code from sending signals to its keeper and the process that stays, and from opening their files by
+        # `/proc`: a Landlock domain of its own does both. An older kernel knows no such scope.
+        scope = bytes(16) + (2).to_bytes(8, sys.byteorder)  # LANDLOCK_SCOPE_SIGNAL
+        ruleset = libc.syscall(444, scope, len(scope), 0)  # landlock_create_ruleset
+        if ruleset >= 0:
+            libc.syscall(446, ruleset, 0)  # landlock_restrict_self
+            os.close(ruleset)
 
     def receive(socket, count):
         message, ancillary, _, _ = socket.recvmsg(1, room, _socket.MSG_CMSG_CLOEXEC)
@@ -397,18 +404,6 @@ def begin(control, request, stdin, output, codes):
     for descriptor in (control, request, stdin, output):
         os.close(descriptor)
     return taken
-
-
-def shut_in():
-    """Keeps the code from sending signals to its keeper and the process that stays, and from opening their files by `/proc`.
-
-    A Landlock domain of its own does both; an older kernel knows no such scope.
-    """
-    scope = struct.pack("QQQ", 0, 0, 2)  # LANDLOCK_SCOPE_SIGNAL
-    ruleset = LIBC.syscall(444, scope, len(scope), 0)  # landlock_create_ruleset
-    if ruleset >= 0:
-        LIBC.syscall(446, ruleset, 0)  # landlock_restrict_self
-        os.close(ruleset)
 
 
 def run(request):
