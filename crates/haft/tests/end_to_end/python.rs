@@ -271,7 +271,7 @@ fn what_code_leaves_behind_ends_with_it() {
     let test_ws = TestWorkspace::new();
     let server = serve(&test_ws);
     let said = python(&server, &leaves_behind("hfpyleft"));
-    assert_eq!(said.text, "all there\n[3 processes that it left behind were ended]");
+    assert_eq!(said.text, "all there\n[3 processes that it left running were ended]");
     assert_eq!(marked("hfpyleft"), [""; 0]);
 }
 
@@ -544,7 +544,7 @@ fn code_with_hosts_of_its_own_has_an_interpreter_started_for_it() {
         "['0', '1', '2', '3']"
     );
     let said = call(json!({"code": leaves_behind("hfpyown")}));
-    assert_eq!(said.text, "all there\n[3 processes that it left behind were ended]");
+    assert_eq!(said.text, "all there\n[3 processes that it left running were ended]");
     let said = call(json!({"code": leaves_behind("hfpyown") + "while True: pass", "timeout_s": 2}));
     assert!(said.is_error && said.text.contains("all there\nTraceback"), "{}", said.text);
     assert_eq!(marked("hfpyown"), [""; 0]);

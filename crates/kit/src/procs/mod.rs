@@ -143,6 +143,15 @@ pub trait Spawner: Send + Sync {
     }
 }
 
+/// Returns the line about processes that a program left running and haft ended; `None` if it left none.
+pub fn left_running(processes: usize) -> Option<String> {
+    match processes {
+        0 => None,
+        1 => Some("[1 process that it left running was ended]".to_owned()),
+        _ => Some(format!("[{processes} processes that it left running were ended]")),
+    }
+}
+
 /// A process that is being started.
 pub type Starting<'a> = Pin<Box<dyn Future<Output = Result<Process, Fault>> + Send + 'a>>;
 

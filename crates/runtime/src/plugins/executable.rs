@@ -12,7 +12,7 @@ use std::{
 
 use kit::{
     AnyTool, Cx, Fault, Kind, Output, Part, Prepared, Running, Spec, Touches,
-    procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams, signal_name},
+    procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams, left_running, signal_name},
     quote::quote,
     spans,
 };
@@ -34,8 +34,6 @@ pub(crate) use spec::{describe, is_startable};
 const DRAIN: Duration = Duration::from_millis(100);
 /// Time that processes have to end after the program, before they count as left running.
 const SETTLE: Duration = Duration::from_millis(50);
-/// How often that time is given.
-const SETTLES: usize = 5;
 /// Time limit for the bytes that remain in a pipe that nobody holds open.
 const LAST_BYTES: Duration = Duration::from_secs(5);
 /// Time that a stopped program has to end.
@@ -148,15 +146,9 @@ impl OneCall {
             exit = process.finished(DRAIN) => Ok(exit),
             () = self.called.terms.too_long(cx) => Err(Kind::Timeout),
         };
-        if ended.is_ok() {
-            // On a busy machine the members of a pipeline end a moment after the program that waited for
-            // them.
-            for _ in 0..SETTLES {
-                if process.left().await.processes.is_empty() {
-                    break;
-                }
-                tokio::time::sleep(SETTLE).await;
-            }
+        // On a busy machine the members of a pipeline end a moment after the program that waited for them.
+        if ended.is_ok() && !process.left().await.processes.is_empty() {
+            tokio::time::sleep(SETTLE).await;
         }
         let grace = if ended.is_ok() { Duration::ZERO } else { GRACE };
         let left = process.end(Ending::within(grace)).await;
@@ -251,14 +243,7 @@ async fn worked(name: &str, process: &Process, left: usize) -> Result<Output, Fa
     let recording = process.output().clone();
     let read = tokio::task::spawn_blocking(move || whole(&recording)).await;
     let mut output = answer::answer(name, read.unwrap_or_default())?;
-    if left > 0 {
-        let processes = if left == 1 {
-            "process that it left running was"
-        } else {
-            "processes that it left running were"
-        };
-        output.parts.push(Part::Text { text: format!("[{left} {processes} ended]") });
-    }
+    output.parts.extend(left_running(left).map(|text| Part::Text { text }));
     Ok(output)
 }
 

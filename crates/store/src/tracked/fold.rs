@@ -161,6 +161,13 @@ impl Fold {
         false
     }
 
+    /// Returns the paths at which the call put something by a rename over a file that was there before it.
+    pub(super) fn replaced(&self) -> impl Iterator<Item = PathBuf> {
+        let was_there =
+            self.entries.iter().filter(|it| !matches!(it.node, Node::Absent) && self.is_replaced(it));
+        was_there.map(|it| self.present(&it.path, it.segment))
+    }
+
     /// Returns what the call moved and did not create, from and to, each once.
     pub fn moved(&self) -> Vec<(PathBuf, PathBuf)> {
         let mut moved: Vec<(PathBuf, PathBuf)> = Vec::new();

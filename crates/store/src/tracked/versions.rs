@@ -10,7 +10,7 @@ use kit::{
     tracking::{BeforeImage, Node},
 };
 
-use super::{Entry, Fold, Left, Tracked, folder::node_at};
+use super::{Entry, Left, Tracked, folder::node_at};
 use crate::{
     Found, Hash,
     changes::{Version, Versions},
@@ -36,7 +36,7 @@ impl Tracked {
         for (from, to) in fold.moved().iter().take(SHOWN) {
             shown.push(moved(from, to));
         }
-        let replaced = replaced(&fold);
+        let replaced: HashSet<PathBuf> = fold.replaced().collect();
         for (number, entry) in fold.entries.iter().enumerate() {
             let path = fold.present(&entry.path, entry.segment);
             let unknown = Left { node: node_at(&path).ok(), ..Left::default() };
@@ -98,7 +98,7 @@ impl Tracked {
     pub fn summary(&self, call: &str) -> Result<String, Fault> {
         let Some(fold) = self.fold(call)? else { return Ok("nothing".to_owned()) };
         let settled = self.settled(call)?.unwrap_or_default();
-        let replaced = replaced(&fold);
+        let replaced: HashSet<PathBuf> = fold.replaced().collect();
         let moved = fold.moved();
         let mut all = Sum::default();
         let mut folders: BTreeMap<PathBuf, usize> = BTreeMap::new();
@@ -251,12 +251,6 @@ fn kind(node: &Node) -> String {
         Node::Link { target, .. } => format!("a link to {}", target.to_string_lossy()),
         Node::Special(_) => "a pipe, a socket or a device".to_owned(),
     }
-}
-
-/// Returns the paths at which the call put something by a rename over a file that was there.
-fn replaced(fold: &Fold) -> HashSet<PathBuf> {
-    let was_there = fold.entries.iter().filter(|it| !matches!(it.node, Node::Absent) && fold.is_replaced(it));
-    was_there.map(|it| fold.present(&it.path, it.segment)).collect()
 }
 
 /// The kind of a change, as it is summed up.

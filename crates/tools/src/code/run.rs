@@ -4,7 +4,7 @@ use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use kit::{
     Cx, Fault, Kind, OrFault, Output,
-    procs::{Ending, Exit, Process, Recording},
+    procs::{Ending, Exit, Process, Recording, left_running},
     services::Live,
 };
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -206,7 +206,7 @@ impl Code<'_> {
 }
 
 impl Ran {
-    /// Formats the output, and what was left behind.
+    /// Formats the output, and the processes that it left running.
     pub(super) fn shown(&self) -> String {
         let mut text = self.output.since(0, SHOWN).text;
         if text.ends_with('\n') {
@@ -215,10 +215,9 @@ impl Ran {
         if text.is_empty() {
             "(no output)".clone_into(&mut text);
         }
-        match self.left {
-            0 => {}
-            1 => text.push_str("\n[1 process that it left behind was ended]"),
-            left => text.push_str(&format!("\n[{left} processes that it left behind were ended]")),
+        if let Some(line) = left_running(self.left) {
+            text.push('\n');
+            text.push_str(&line);
         }
         text
     }

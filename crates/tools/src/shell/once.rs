@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kit::{
     Cx, Fault, Kind,
-    procs::{Ending, Exit, Process},
+    procs::{Ending, Exit, Process, left_running},
     services::Live,
 };
 
@@ -69,11 +69,7 @@ impl Once {
     /// Returns notes, one line each: processes it left behind, and sandbox denials.
     pub(crate) fn notes(&self, cx: &Cx) -> Vec<String> {
         let Some(exit) = self.exit else { return Vec::new() };
-        let mut notes = match self.left {
-            0 => Vec::new(),
-            1 => vec!["[1 process that it left running was ended]".to_owned()],
-            left => vec![format!("[{left} processes that it left running were ended]")],
-        };
+        let mut notes = Vec::from_iter(left_running(self.left));
         let recording = self.process.errors().unwrap_or_else(|| self.process.output());
         notes.extend(cx.denials(exit, &recording.tail(4096).text));
         notes

@@ -11,10 +11,7 @@ use kit::{
 };
 
 use super::{
-    super::{
-        Entry,
-        folder::{Spot, node_at},
-    },
+    super::folder::{Spot, node_at},
     Step, Work, plain,
 };
 
@@ -48,7 +45,7 @@ impl Work<'_> {
                 self.stuck.push((from.to_owned(), to_now));
             }
             Err(error) => {
-                self.report.left.push(format!("left {name} alone: {}", plain(&error)));
+                self.report.leave(format!("left {name} alone: {}", plain(&error)));
                 self.stuck.push((from.to_owned(), to_now));
             }
         }
@@ -81,7 +78,7 @@ impl Work<'_> {
         if let Some(Some(moved)) = self.settled.moved.get(number)
             && self.log.found(to).is_none()
             && is_other_content(&now, moved)
-            && self.replaced_a_file(to)
+            && self.fold.replaced().any(|it| it == to)
         {
             return Ok(Step::Left(format!("it changed since {}", self.plan.call)));
         }
@@ -103,16 +100,6 @@ impl Work<'_> {
         Spot::at(to)?.rename_to(&Spot::at(from)?)?;
         killed_at("undo-moved");
         Ok(done)
-    }
-
-    /// Returns whether the call put something in the place of a file that was at this path.
-    fn replaced_a_file(&self, path: &Path) -> bool {
-        let is_it = |it: &Entry| {
-            !matches!(it.node, Node::Absent)
-                && self.fold.is_replaced(it)
-                && self.fold.present(&it.path, it.segment) == path
-        };
-        self.fold.entries.iter().any(is_it)
     }
 }
 
