@@ -4,9 +4,14 @@ use std::{pin::pin, process::ExitCode};
 
 use haft::{
     Haft, Place,
-    kit::{Fault, Kind, reactor},
+    kit::{self, Fault, Kind, reactor},
     print, verbs,
 };
+
+/// A command's supervisor has memory of its own in front of the C library's.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: kit::procs::Allocator = kit::procs::Allocator;
 
 fn main() -> ExitCode {
     // The keeper, the decoder workers and the probe that `haft doctor` runs in the sandbox are this program too.

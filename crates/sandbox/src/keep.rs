@@ -111,10 +111,6 @@ impl<T: FnMut(&Ended)> Watch for UsageWatch<T> {
     fn look(&mut self, is_supervisor: &dyn Fn(i32) -> bool) -> Looked {
         self.usage.look(is_supervisor, &mut self.tell)
     }
-
-    fn forget(&mut self) {
-        self.usage.forget();
-    }
 }
 
 /// The prepared first step of a tracked command: it may not allocate.

@@ -7,8 +7,6 @@
 //! is left to the limit does haft scan all processes; so ten thousand idle jobs cost nothing. A process that used
 //! no CPU time since the last scan is taken as unchanged. The exact share of memory is read only if an upper bound
 //! comes near the limit. Memory in shared mappings, in `memfd` files and in System V segments counts.
-//!
-//! A scan changes only the entries of processes that changed: the keeper's forks share all other pages with it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -230,12 +228,6 @@ impl Usage {
         let now =
             pids.filter(|it| *it != own && !is_supervisor(*it)).filter_map(|it| Some((it, process(it)?)));
         self.known.become_those(now)
-    }
-
-    /// Forgets all processes, in a fork that inspects none.
-    pub(super) fn forget(&mut self) {
-        self.known = Processes::default();
-        self.counts = HashMap::new();
     }
 
     /// Counts the processes below each supervisor.

@@ -1,18 +1,17 @@
 //! The keeper: the process that starts all commands of a session.
 //!
-//! It has one thread and little memory, because it forks for every command. Each fork becomes a supervisor,
-//! which gets its orders from haft over a socket of its own. The keeper itself only forks, reaps, and kills
-//! processes that no supervisor is responsible for.
+//! Its zygote forks a supervisor for each command, which gets its orders from haft over a socket of its own. The keeper
+//! itself only has them forked, reaps, and kills processes that no supervisor is responsible for.
 
 use std::{
+    array,
     collections::{HashMap, HashSet},
     io,
     mem::MaybeUninit,
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd},
         unix::net::UnixStream,
     },
-    panic::{AssertUnwindSafe, catch_unwind},
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -25,9 +24,10 @@ use rustix::{
 };
 
 use super::{
-    Inside, supervisor,
+    Inside, lending,
     tree::{self, NoChildren, Spared},
     wire::{self, TO_KEEPER, ToKeeper},
+    zygote::{Origin, Zygote},
 };
 
 /// Interval at which the keeper checks whether killed processes have ended.
@@ -42,10 +42,6 @@ const STOPS_WITHIN: Duration = Duration::from_secs(10);
 const FULL: Duration = Duration::from_secs(5);
 /// Time limit for killed processes to end, when the keeper ends.
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Size from which on a block of memory is allocated apart from the heap, in bytes.
-#[cfg(target_env = "gnu")]
-const LARGE_BLOCK: i32 = 32 << 10;
 
 /// The orders that a keeper gets before it serves: the plan of its sandbox.
 pub struct Orders {
@@ -102,9 +98,6 @@ impl Orders {
 pub trait Watch {
     /// Inspects the trees below the processes of which the argument says that they are supervisors.
     fn look(&mut self, is_supervisor: &dyn Fn(i32) -> bool) -> Looked;
-
-    /// Frees its memory, in a fork: that one inspects nothing.
-    fn forget(&mut self);
 }
 
 /// The result of an inspection.
@@ -121,6 +114,8 @@ struct Serving {
     signals: OwnedFd,
     /// The supervisors, by process id.
     supervisors: HashMap<i32, u64>,
+    /// The process that forks them.
+    zygote: Option<Zygote>,
     /// The spare supervisor, which waits for a command.
     spare: Option<Spare>,
     /// Children that existed before.
@@ -147,12 +142,12 @@ impl Serving {
         // leader, which stays where it is.
         let _ = rustix::process::setsid();
         rustix::process::umask(Mode::from_raw_mode(0o022));
-        keep_large_blocks_apart();
         let others = tree::children(tree::own_pid()).into_iter().collect();
         Ok(Self {
             socket,
             signals,
             supervisors: HashMap::new(),
+            zygote: None,
             spare: None,
             others,
             strays: false,
@@ -162,7 +157,7 @@ impl Serving {
     }
 
     fn serve(&mut self, inside: Inside<'_>, mut watch: Option<&mut dyn Watch>) -> io::Result<()> {
-        self.fork(inside, &mut watch);
+        self.fork(inside);
         let mut due = Instant::now();
         let mut has_reaped_all = true;
         loop {
@@ -198,9 +193,9 @@ impl Serving {
     /// Inspects the running commands, and kills those that are over a limit. Returns the time until the next
     /// inspection.
     fn look(&self, watch: &mut dyn Watch) -> Duration {
-        let spare = self.spare.as_ref().map(|it| it.pid);
+        let own = self.own();
         let Looked { next, end } =
-            watch.look(&|pid| self.supervisors.contains_key(&pid) || spare == Some(pid));
+            watch.look(&|pid| self.supervisors.contains_key(&pid) || own.contains(&Some(pid)));
         for supervisor in end.iter().filter(|it| self.apart && self.supervisors.contains_key(it)) {
             let until = Instant::now() + FULL;
             // A fork that was under way shows up only now: stopped, so that it starts nothing more.
@@ -245,7 +240,7 @@ impl Serving {
     fn start(&mut self, id: u64, socket: OwnedFd, inside: Inside<'_>, watch: &mut Option<&mut dyn Watch>) {
         let until = Instant::now() + FULL;
         while self.spare.is_none() {
-            self.fork(inside, watch);
+            self.fork(inside);
             if self.spare.is_some() || Instant::now() >= until {
                 break;
             }
@@ -264,42 +259,25 @@ impl Serving {
         }
         // Invariant: no fork has another fork's socket; otherwise the end of that one would go unnoticed.
         drop(socket);
-        // Forked ahead of the next command: forking takes as long as starting a small program.
-        self.fork(inside, watch);
+        // Forked ahead of the next command: that takes as long as starting a small program.
+        self.fork(inside);
     }
 
-    #[expect(unsafe_code, reason = "fork")]
-    fn fork(&mut self, inside: Inside<'_>, watch: &mut Option<&mut dyn Watch>) {
-        let Ok((ours, theirs)) = UnixStream::pair() else { return };
-        // SAFETY: this process has one thread, so no lock is held by another in the copy.
-        match unsafe { libc::fork() } {
-            -1 => {}
-            0 => {
-                drop(ours);
-                // SAFETY: the copy of the keeper's socket is not used any more, so that haft is notified when the
-                // keeper ends; and the copy ends here, without running what the keeper would at its end.
-                unsafe {
-                    libc::close(self.socket.as_raw_fd());
-                    // After a panic it must not go on as a second keeper.
-                    let clean = catch_unwind(AssertUnwindSafe(|| {
-                        self.forget(watch);
-                        wait_to_supervise(theirs, &self.signals, inside, self.apart)
-                    }));
-                    libc::_exit(if clean.unwrap_or(false) { 0 } else { 1 })
-                }
+    /// Has the zygote fork a spare supervisor.
+    fn fork(&mut self, inside: Inside<'_>) {
+        if self.zygote.is_none() {
+            let origin = Origin { signals: self.signals.as_fd(), inside, apart: self.apart };
+            self.zygote = Zygote::start(&origin);
+        }
+        let (Some(zygote), Ok((ours, theirs))) = (&self.zygote, UnixStream::pair()) else { return };
+        match zygote.fork(&theirs) {
+            Ok(pid) => self.spare = pid.map(|pid| Spare { pid, line: ours }),
+            // A command has killed it, or keeps stopping it: another takes its place.
+            Err(_) => {
+                tree::send(zygote.pid, Signal::KILL);
+                self.zygote = None;
             }
-            pid => self.spare = Some(Spare { pid, line: ours }),
         }
-    }
-
-    /// Frees the keeper's memory, in a fork: each change that the keeper makes there would cost the fork a page.
-    fn forget(&mut self, watch: &mut Option<&mut dyn Watch>) {
-        if let Some(watch) = watch {
-            watch.forget();
-        }
-        self.supervisors = HashMap::new();
-        self.others = HashSet::new();
-        self.stopped = HashMap::new();
     }
 
     /// Takes in which children have ended or were stopped. Returns whether those are all: some may be stopped as fast as
@@ -314,6 +292,7 @@ impl Serving {
             self.stopped.remove(&pid);
             self.others.remove(&pid);
             self.spare.take_if(|it| it.pid == pid);
+            self.zygote.take_if(|it| it.pid == pid);
             if self.supervisors.remove(&pid).is_some() && !ended_well(status) {
                 self.strays = true;
             }
@@ -324,8 +303,7 @@ impl Serving {
     /// Continues a supervisor that was stopped. A command has the same user as its supervisor and can stop
     /// it; no call may hang because of that.
     fn let_go_on(&mut self, pid: i32) {
-        let is_spare = self.spare.as_ref().is_some_and(|it| it.pid == pid);
-        if !is_spare && !self.supervisors.contains_key(&pid) {
+        if !self.own().contains(&Some(pid)) && !self.supervisors.contains_key(&pid) {
             return;
         }
         let (times, since) = self.stopped.entry(pid).or_insert((0, Instant::now()));
@@ -337,9 +315,14 @@ impl Serving {
         tree::send(pid, if *times > STOPS { Signal::KILL } else { Signal::CONT });
     }
 
+    /// Returns the process ids of the zygote and of the spare supervisor.
+    fn own(&self) -> [Option<i32>; 2] {
+        [self.zygote.as_ref().map(|it| it.pid), self.spare.as_ref().map(|it| it.pid)]
+    }
+
     fn spared(&self) -> Spared {
-        let spare = self.spare.as_ref().map(|it| it.pid);
-        let children = self.supervisors.keys().chain(&self.others).copied().chain(spare).collect();
+        let own = self.own().into_iter().flatten();
+        let children = self.supervisors.keys().chain(&self.others).copied().chain(own).collect();
         Spared { children, ..Spared::default() }
     }
 
@@ -347,6 +330,7 @@ impl Serving {
     fn end(&mut self) {
         let until = Instant::now() + TIMEOUT;
         self.supervisors.clear();
+        self.zygote = None;
         self.spare = None;
         while Instant::now() < until {
             tree::kill_all(&self.spared(), &mut HashSet::new(), self.apart);
@@ -366,39 +350,36 @@ impl Serving {
     }
 }
 
-/// Runs a spare fork: waits for its activation, then supervises one command.
-fn wait_to_supervise(line: UnixStream, signals: &OwnedFd, inside: Inside<'_>, apart: bool) -> bool {
-    let mut files = Vec::new();
-    // Without a message the keeper is gone.
-    let told =
-        supervisor::become_subreaper() && matches!(wire::receive_all(&line, &mut [0], &mut files), Ok(true));
-    drop(line);
-    match files.pop() {
-        Some(socket) if told => supervisor::supervise(socket, signals, inside, apart),
-        _ => true,
-    }
-}
-
 /// Waits until one of two descriptors is readable, or the time is up.
 pub(super) fn wait_for(
     first: &impl AsFd,
     second: &impl AsFd,
     at_most: Option<Duration>,
 ) -> io::Result<(bool, bool)> {
-    let ready = wait_for_any(&[first.as_fd(), second.as_fd()], at_most)?;
-    let is_ready = |at: usize| ready.get(at).is_some_and(|it| *it);
-    Ok((is_ready(0), is_ready(1)))
+    let ready = wait_for_any(first.as_fd(), [second.as_fd()].into_iter(), at_most)?;
+    Ok((ready & 1 != 0, ready & 2 != 0))
 }
 
-/// Waits until one of these descriptors is readable or has ended, or the time is up. Returns which of them are.
-pub(super) fn wait_for_any(files: &[BorrowedFd<'_>], at_most: Option<Duration>) -> io::Result<Vec<bool>> {
-    let mut polled: Vec<_> = files.iter().map(|it| PollFd::from_borrowed_fd(*it, PollFlags::IN)).collect();
+/// Waits until one of these descriptors is readable or has ended, or the time is up. Returns which of them are, the
+/// first as the lowest bit. It allocates nothing.
+pub(super) fn wait_for_any<'a>(
+    first: BorrowedFd<'a>,
+    mut others: impl Iterator<Item = BorrowedFd<'a>>,
+    at_most: Option<Duration>,
+) -> io::Result<u32> {
+    let mut number = 1;
+    let mut polled: [_; 2 + lending::MOST] = array::from_fn(|at| {
+        let file = if at == 0 { None } else { others.next() };
+        number += usize::from(file.is_some());
+        PollFd::from_borrowed_fd(file.unwrap_or(first), PollFlags::IN)
+    });
+    let polled = polled.get_mut(..number).unwrap_or_default();
     let at_most = at_most.and_then(|it| Timespec::try_from(it).ok());
-    match poll(&mut polled, at_most.as_ref()) {
+    match poll(polled, at_most.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
-    Ok(polled.iter().map(|it| !it.revents().is_empty()).collect())
+    Ok(polled.iter().rev().fold(0, |bits, it| bits << 1 | u32::from(!it.revents().is_empty())))
 }
 
 /// Creates a TCP socket in the network namespace of this process; it stays in that namespace wherever it is used.
@@ -408,37 +389,14 @@ fn tcp_socket(six: bool) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Discards queued notifications of ended children; the kernel is asked which ones ended.
-pub(super) fn drain(signals: &OwnedFd) {
+pub(super) fn drain(signals: impl AsFd) {
     let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
-    while rustix::io::read(signals, &mut bytes).is_ok_and(|got| got > 0) {}
+    while rustix::io::read(&signals, &mut bytes).is_ok_and(|got| got > 0) {}
 }
 
 fn ended_well(status: WaitStatus) -> bool {
     status.exit_status() == Some(0)
 }
-
-/// Has the C library allocate large blocks apart from the heap, however large those were that it freed: a fork can then
-/// return them whole.
-#[cfg(target_env = "gnu")]
-#[expect(unsafe_code, reason = "an option of the C library")]
-fn keep_large_blocks_apart() {
-    // SAFETY: it takes two numbers.
-    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BLOCK) };
-}
-
-#[cfg(not(target_env = "gnu"))]
-fn keep_large_blocks_apart() {}
-
-/// Returns free memory of the heap to the system.
-#[cfg(target_env = "gnu")]
-#[expect(unsafe_code, reason = "a call of the C library")]
-pub(super) fn return_free_memory() {
-    // SAFETY: it takes a number.
-    unsafe { libc::malloc_trim(0) };
-}
-
-#[cfg(not(target_env = "gnu"))]
-pub(super) fn return_free_memory() {}
 
 /// Blocks all signals in this process and its forks, and returns a descriptor that reports ended children.
 #[expect(unsafe_code, reason = "signal masks")]

@@ -1,7 +1,7 @@
 //! Guarded processes: no process outlives the session that started it.
 //!
 //! A *keeper* starts each process: a small process of haft's own binary that runs in the session's sandbox
-//! and starts each command below a *supervisor* of its own. The supervisor is the subreaper of its command,
+//! and has its *zygote* fork a *supervisor* for each command. The supervisor is the subreaper of its command,
 //! so it can kill the whole tree, and it ends by itself when haft does.
 
 mod async_pipe;
@@ -18,9 +18,13 @@ pub mod preview;
 mod process;
 mod recording;
 mod refusal;
+#[cfg(target_os = "linux")]
+mod scratch;
 mod screen;
 pub mod script;
 mod signal;
+#[cfg(target_os = "linux")]
+mod stack;
 #[cfg(target_os = "linux")]
 mod start;
 #[cfg(target_os = "linux")]
@@ -28,6 +32,8 @@ mod supervisor;
 #[cfg(target_os = "linux")]
 mod tree;
 mod wire;
+#[cfg(target_os = "linux")]
+mod zygote;
 
 use std::{
     future::Future,
@@ -44,6 +50,8 @@ pub use keeper::{Looked, Orders, Watch, take_stdin};
 pub use lending::Lendable;
 pub use process::{Ending, Exit, Left, Process};
 pub use recording::{Recording, Slice, SpillFile, SpillSpace, Spilling, plain_text};
+#[cfg(target_os = "linux")]
+pub use scratch::Allocator;
 pub use screen::Screen;
 pub use signal::signal_name;
 pub use tree::is_suspended;

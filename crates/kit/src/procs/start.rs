@@ -14,11 +14,9 @@ use std::{
 
 use super::{
     Inside,
+    stack::Stack,
     wire::{Failure, Limit, PATH, Request, Step},
 };
-
-/// Stack of the child until it executes the program, in bytes.
-const STACK: usize = 256 << 10;
 
 /// Starts the program; returns its process id once it runs.
 pub(super) fn start(
@@ -75,34 +73,6 @@ fn closer(failure: Failure, cwd: &CStr, program: &CStr, programs: &[CString]) ->
             Failure { step: Step::Interpreter, ..failure }
         }
         _ => failure,
-    }
-}
-
-/// The stack of a child. Not from the heap: that fills it with zeroes once larger blocks have been freed, and the
-/// supervisor would keep all of it for as long as the command runs.
-struct Stack(*mut c_void);
-
-#[expect(unsafe_code, reason = "memory from the kernel")]
-impl Stack {
-    fn new() -> io::Result<Self> {
-        let (access, kind) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK);
-        // SAFETY: the mapping is new, so nothing else uses its memory.
-        let start = unsafe { libc::mmap(ptr::null_mut(), STACK, access, kind, -1, 0) };
-        if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self(start)) }
-    }
-
-    /// Returns its end, where a stack begins.
-    fn top(&self) -> *mut c_void {
-        self.0.wrapping_byte_add(STACK)
-    }
-}
-
-#[expect(unsafe_code, reason = "memory from the kernel")]
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and the child no longer runs on it.
-        unsafe { libc::munmap(self.0, STACK) };
     }
 }
 

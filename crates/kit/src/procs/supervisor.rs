@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
 
@@ -19,10 +19,13 @@ use rustix::{
 
 use super::{
     Inside,
-    keeper::{drain, return_free_memory, wait_for_any},
-    listening, start,
+    keeper::{drain, wait_for_any},
+    listening, scratch,
+    stack::Stack,
+    start,
     tree::{self, Identity, NoChildren, Spared},
     wire::{self, ABOVE, Failure, ORDER, Order, Reply, Request, Step},
+    zygote::Origin,
 };
 
 /// Time in which no further process of a killed tree ends, before the supervisor reports that the tree does not end. Processes
@@ -37,23 +40,24 @@ const FULL: Duration = Duration::from_secs(5);
 /// Number of marks that are kept.
 const MARKS: usize = 8;
 
-/// Serves one command, whose request comes over `socket`. Returns whether nothing of it is left. `apart`: the
-/// PID namespace belongs to one session alone.
-pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>, apart: bool) -> bool {
-    let started = request(&socket).and_then(|(request, files)| begin(&request, files, inside));
+/// Serves one command, whose request comes over `socket`. Returns whether nothing of it is left. `stack` is the one that
+/// this runs on.
+pub(super) fn supervise(socket: OwnedFd, origin: &Origin<'_>, stack: &Stack) -> bool {
+    let started = request(&socket).and_then(|(request, files)| begin(&request, files, origin.inside));
     let (first, terminal) = match started {
         Ok(it) => it,
         Err(failure) => return fail(&socket, failure),
     };
-    let files: Vec<_> = terminal.iter().map(AsFd::as_fd).collect();
-    let _ = wire::send_all(&socket, &Reply::Started(first.cast_unsigned()).encode(), &files);
+    let files = terminal.as_ref().map(AsFd::as_fd);
+    let _ = wire::send_all(&socket, &Reply::Started(first.cast_unsigned()).encode(), files.as_slice());
     drop(terminal);
     // From here on it waits, for as long as the command runs.
-    return_free_memory();
+    scratch::discard_unused();
+    stack.discard_unused();
     Supervisor {
         socket,
-        signals,
-        apart,
+        signals: origin.signals,
+        apart: origin.apart,
         first,
         over: false,
         alone: false,
@@ -65,10 +69,15 @@ pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>, 
     .serve_to_the_end()
 }
 
+/// Has the kernel continue this process when the keeper ends: a stopped process would not notice that, and then nobody
+/// would continue it.
+pub(super) fn notice_end_of_keeper() {
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
+}
+
 /// Makes this process the subreaper of its descendants. Returns whether that worked.
 pub(super) fn become_subreaper() -> bool {
-    // A stopped process would not notice that the keeper is gone, and then nobody would continue it.
-    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
+    notice_end_of_keeper();
     rustix::process::set_child_subreaper(Pid::from_raw(1)).is_ok()
 }
 
@@ -143,7 +152,7 @@ fn open_terminal(rows: u16, cols: u16) -> Result<(OwnedFd, OwnedFd), i32> {
 
 struct Supervisor<'a> {
     socket: OwnedFd,
-    signals: &'a OwnedFd,
+    signals: BorrowedFd<'a>,
     /// Whether the PID namespace belongs to one session alone.
     apart: bool,
     /// The command itself.
@@ -184,15 +193,10 @@ impl Supervisor<'_> {
     fn serve(&mut self) -> bool {
         while !(self.alone && self.over && self.endings.is_empty()) {
             let at_most = self.endings.iter().map(Ending::sleep).min();
-            let mut files = vec![self.signals.as_fd()];
-            if self.heard {
-                files.push(self.socket.as_fd());
-                files.extend(self.held.1.iter().map(AsFd::as_fd));
-            }
-            let Ok(ready) = wait_for_any(&files, at_most) else { return false };
-            let is_ready = |at: usize| ready.get(at).is_some_and(|it| *it);
-            let (ended, told) = (is_ready(0), is_ready(1));
-            if ready.iter().skip(2).any(|it| *it) {
+            let heard = [&self.socket].into_iter().chain(&self.held.1).filter(|_| self.heard);
+            let Ok(ready) = wait_for_any(self.signals, heard.map(AsFd::as_fd), at_most) else { return false };
+            let (ended, told) = (ready & 1 != 0, ready & 2 != 0);
+            if ready > 3 {
                 self.give_back();
             }
             if ended {
@@ -241,6 +245,7 @@ impl Supervisor<'_> {
             }
             Some((Order::Mark, number)) => self.mark(number),
             Some((Order::Left { since }, number)) => {
+                scratch::close();
                 let left = listening::left(tree::below(&self.spared_by(since)));
                 self.answer(number, 0, &serde_json::to_vec(&left).unwrap_or_default());
             }
@@ -278,6 +283,7 @@ impl Supervisor<'_> {
     }
 
     fn mark(&mut self, number: u32) {
+        scratch::close();
         let now = tree::below(&Spared { alone: Some(self.first), ..Spared::default() });
         let now = now.into_iter().filter_map(|pid| Some((pid, tree::stat(pid)?.started))).collect();
         let mark = self.marks.back().map_or(0, |it| it.0) + 1;
@@ -298,6 +304,7 @@ impl Supervisor<'_> {
     }
 
     fn end(&mut self, number: Option<u32>, grace: Duration, spare: Option<u64>) {
+        scratch::close();
         let spared = self.spared_by(spare);
         let mut ended = HashSet::new();
         if !grace.is_zero() {
