@@ -15,9 +15,9 @@ const NEEDLE: &str = "fn total_of";
 const OLD: &str = "        total += entry.amount;";
 const NEW: &str = "        total = total.saturating_add(entry.amount);";
 
-/// Lines that are shown before and after the function's first one: enough for all of it.
-const AROUND: usize = 7;
-/// The line of the function, counted from 1, in the file that [`source`] returns.
+/// Lines that are shown after the function's first one: all of it.
+const AFTER: usize = 6;
+/// The line before the function, counted from 1, in the file that [`source`] returns.
 const AT: usize = 400;
 
 pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
@@ -64,11 +64,10 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
 /// Returns the calls of the work: as few as the tools of this contestant allow.
 fn calls(who: Who, site: &Site) -> Vec<Value> {
     let path = site.workspace.folder.join("ledger.rs");
-    let (from, lines) = (AT - AROUND, 2 * AROUND + 1);
     match who {
-        // Its matches have anchors and the lines around them, and its answer to an edit shows what changed.
+        // Its matches come with the lines after them, and its answer to an edit shows what changed.
         Who::Haft | Who::Release => vec![
-            call("grep", &json!({"pattern": NEEDLE, "path": "ledger.rs", "context": AROUND})),
+            call("grep", &json!({"pattern": NEEDLE, "path": "ledger.rs", "after": AFTER})),
             call("edit", &json!({"path": "ledger.rs", "old": OLD, "new": NEW})),
         ],
         // It has no numbers in its answers; its answer to an edit is a diff.
@@ -77,15 +76,15 @@ fn calls(who: Who, site: &Site) -> Vec<Value> {
                 "search_files_content",
                 &json!({"path": site.workspace.folder, "pattern": "ledger.rs", "query": NEEDLE}),
             ),
-            call("read_file_lines", &json!({"path": path, "offset": from - 1, "limit": lines})),
+            call("read_file_lines", &json!({"path": path, "offset": AT, "limit": AFTER + 1})),
             call("edit_file", &json!({"path": path, "edits": [{"oldText": OLD, "newText": NEW}]})),
         ],
-        // It searches by a job, whose results come with its first answer, with the lines around them.
+        // It searches by a job, whose results come with its first answer, with as many lines before them as after.
         Who::Peer(Peer::Commander) => vec![
             call(
                 "start_search",
                 &json!({"path": path, "pattern": NEEDLE, "searchType": "content", "literalSearch": true,
-                    "contextLines": AROUND}),
+                    "contextLines": AFTER}),
             ),
             call("edit_block", &json!({"file_path": path, "old_string": OLD, "new_string": NEW})),
         ],
@@ -93,7 +92,7 @@ fn calls(who: Who, site: &Site) -> Vec<Value> {
     }
 }
 
-/// Returns a file of 800 lines in which the function begins at line [`AT`].
+/// Returns a file of 800 lines in which the function begins after line [`AT`].
 fn source() -> String {
     let mut lines: Vec<String> = Vec::new();
     while lines.len() < 800 {
