@@ -12,8 +12,9 @@ To haft    `begun` · `exit N` or `signal N` · `ended N` (left behind, had to b
            or `again`: this interpreter is no longer what a fresh one would be.
 From haft  `i`: interrupt the code, then end all; `k` or the end of the connection: end all at once.
 
-Imported here and therefore already there for the code: ctypes, select, struct and traceback, with
-what they import. A file of such a name in the code's folder still comes first.
+Imported here and therefore already there for the code: ctypes, select and struct with what they import;
+traceback, which takes longer than all the rest, only once the first call has begun. A file of such a name
+in the code's folder still comes first.
 """
 
 import sys
@@ -30,11 +31,10 @@ import atexit
 import builtins
 import errno
 import gc
-import linecache
 import os
 import time
-import traceback
 
+linecache = traceback = None
 OURS = "<haft>"
 CODE = "<code>"
 # The bits of a code object's flags that `from __future__ import` sets.
@@ -46,6 +46,7 @@ LAST_WORDS = 0.1
 # The next fork is made once the code of a call has ended, or after this long: it would slow the code down.
 PAUSE = 0.02
 LIBRARY = os.path.dirname(os.__file__) + os.sep
+PATH = list(sys.path)
 # A fork shares its memory until one of the two writes, and counting a reference is writing: then a page is copied, and
 # a call that copies 400 takes twice as long. So each process does before a call what the call will need (`rehearse`),
 # what it need not free stays in `HELD`, and nobody goes through all of `sys.modules`, whose names lie everywhere.
@@ -81,6 +82,21 @@ class Request:
         if "scratch" in self.options:
             os.mkdir(scratch, 0o700)
             self.folder = os.fsencode(scratch)
+
+
+def import_more():
+    """Imports what few calls need, even if the code's folder has something of that name, or the code imported that."""
+    global linecache, traceback
+    path, sys.path[:] = list(sys.path), PATH
+    foreign = {name: sys.modules[name] for name in Modules.new() if is_foreign(name, sys.modules[name])}
+    for name in foreign:
+        del sys.modules[name]
+    try:
+        import linecache
+        import traceback
+    finally:
+        sys.path[:] = path
+        sys.modules.update(foreign)
 
 
 def scratch_folder():
@@ -154,7 +170,19 @@ def serve():
         for end in ends:
             end.close()
 
-    def stand_by():
+    def prepare():
+        import_more()
+        # What is made at first use is made once, and not in every call.
+        compiled(Request(["last"], "0"))
+        settle()
+        gc.collect()
+        gc.freeze()
+
+    def settle():
+        sys.path_importer_cache.clear()
+        Modules.note()
+
+    def stand_by(is_first=False):
         """Forks a keeper, and lets it fork. Comes back twice: here, and in the process for the code."""
         ours, keepers = _socket.socketpair()
         ours_too, codes = _socket.socketpair()
@@ -172,13 +200,16 @@ def serve():
                 child = os.fork()
                 if child != 0:
                     codes.close()
-                    rehearse_call()
+                    if not is_first:
+                        rehearse_call()
                     keep(child, lambda: receive(keepers, 1)[0], select, scratch)
                 keepers.close()
                 os.setsid()
                 try:
-                    rehearse_call()
-                    rehearse()
+                    # The first call is here already.
+                    if not is_first:
+                        rehearse_call()
+                        rehearse()
                 except Exception:
                     # The call finds out whether it matters.
                     pass
@@ -187,7 +218,7 @@ def serve():
                 request.move_to(scratch)
                 return None, request
             except BaseException:
-                traceback.print_exc()
+                sys.__excepthook__(*sys.exc_info())
                 os._exit(1)
         keepers.close()
         codes.close()
@@ -213,22 +244,20 @@ def serve():
     watched = {}
     poll = select.poll()
     poll.register(3, select.POLLIN)
-    # What is made at first use is made once, and not in every call.
-    compiled(Request(["last"], "0"))
-    sys.path_importer_cache.clear()
-    Modules.note()
+    settle()
     HELD.extend((adopt, receive, send, stand_by, rehearse_call, poll, door, watched, places, stamps, sys.stdin))
-    gc.collect()
     gc.freeze()
-    ready, request = stand_by()
+    ready, request = stand_by(is_first=True)
     if request is not None:
         return request
     door.sendall(b"ready " + os.fsencode(sys.executable or "") + b"\n")
     while True:
         events = poll.poll(None if ready else PAUSE * 1000)
         # Time is up, the code of a call has ended, or the next call is here.
-        if ready is None:
-            ready, request = stand_by()
+        if traceback is None and not events:
+            prepare()
+        if ready is None and (traceback is not None or any(it == 3 for it, _ in events)):
+            ready, request = stand_by(is_first=traceback is None)
             if request is not None:
                 return request
         for descriptor, _ in events:
@@ -429,8 +458,40 @@ def run(request):
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
     # Without a time, so that nobody looks for the file.
-    linecache.cache[CODE] = (len(request.code), None, lines, CODE)
+    Lines.of_code = (len(request.code), None, lines, CODE)
+    known = linecache or sys.modules.get("linecache")
+    if known is not None:
+        Lines.show_in(known)
+    else:
+        sys.meta_path.insert(0, Lines)
     return execute(request, names)
+
+
+class Lines:
+    """The code's lines, for `linecache`: the finder of modules that gives them to it when it is imported."""
+
+    of_code = None
+
+    @classmethod
+    def show_in(cls, linecache):
+        if isinstance(getattr(linecache, "cache", None), dict):
+            linecache.cache[CODE] = cls.of_code
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name != "linecache":
+            return None
+        sys.meta_path.remove(cls)
+        spec = sys.modules["_frozen_importlib"]._find_spec(name, path, target)
+        load = getattr(getattr(spec, "loader", None), "exec_module", None)
+        if load is not None:
+
+            def load_with_lines(module):
+                load(module)
+                cls.show_in(module)
+
+            spec.loader.exec_module = load_with_lines
+        return spec
 
 
 class Modules:
@@ -548,9 +609,12 @@ def show(error):
     while way is not None and way.tb_frame.f_code.co_filename == OURS:
         way = way.tb_next
     error.__traceback__ = way
-    if isinstance(error, SyntaxError) and error.filename == CODE and error.text is None and error.lineno:
-        error.text = linecache.getline(CODE, error.lineno)
     try:
+        if traceback is None:
+            import_more()
+            Lines.show_in(linecache)
+        if isinstance(error, SyntaxError) and error.filename == CODE and error.text is None and error.lineno:
+            error.text = linecache.getline(CODE, error.lineno)
         if sys.excepthook is not sys.__excepthook__:
             sys.excepthook(type(error), error, way)
         else:
