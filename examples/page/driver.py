@@ -145,8 +145,9 @@ class Page:
         self.context.set_default_timeout(15_000)
         self.context.add_init_script("window.refused = []; addEventListener('securitypolicyviolation', (it) => refused.push(`${it.violatedDirective} ${it.blockedURI} ${it.sample}`));")
         self.page = self.context.new_page()
-        self.errors, self.foreign, self.dialogs = [], [], []
+        self.errors, self.foreign, self.dialogs, self.broken = [], [], [], []
         self.page.on("pageerror", lambda it: self.errors.append(str(it)))
+        self.page.on("requestfailed", lambda it: self.broken.append(f"{it.url}: {it.failure}"))
         self.page.on("dialog", lambda it: (self.dialogs.append(it.message), it.dismiss()))
         self.page.on("request", lambda it: self.foreign.append(it.url) if not it.url.startswith((server.base, "blob:", "data:")) else None)
 

@@ -535,6 +535,8 @@ def main():
             for at, it in enumerate(stages[0].pages):
                 it.page.screenshot(path=f"{options.room}/../{part.__name__[:30]}-{at}.png")
                 print("  errors of the page:", it.errors[:3], file=sys.stderr)
+                # Streams of rows end with their page, or are cut.
+                print("  requests that failed:", [one for one in it.broken if "/events" not in one][:3], file=sys.stderr)
 
         parts = [measure] if options.measure else [draw, draw_agents] if options.pictures else PARTS + kinds.PARTS + agents.PARTS + reach.PARTS + hostile.PARTS
         wanted = [] if options.measure else options.parts

@@ -302,7 +302,7 @@ def settings_make_devices_tokens_and_take_back_what_stays(stage):
     it.check_clean()
 
 
-def opens_a_folder_that_the_owner_used_haft_in(stage):
+def opens_a_folder_that_the_owner_used_haft_in_and_closes_it(stage):
     server = stage.server("folders", [{"say": "In the other folder."}], {"a.txt": "one\n"})
     other = server.folder.parent / "folders-other"
     other.mkdir(exist_ok=True)
@@ -319,8 +319,18 @@ def opens_a_folder_that_the_owner_used_haft_in(stage):
     it.say("Where are you?")
     it.page.wait_for_url("**/#/session/*")
     it.wait_for_end()
-    assert [one["path"] for one in it.api("GET", "info")["body"]["workspaces"]] == [str(server.folder), str(other)]
+    served = lambda: [one["path"] for one in it.api("GET", "workspaces")["body"]["workspaces"]]
+    assert served() == [str(server.folder), str(other)]
+    # Closed again where it was opened; the folder of the command line is not offered.
+    it.go("new")
+    end = it.page.get_by_role("button", name="Close folder")
+    it.page.get_by_text(f"In {server.folder}").wait_for()
+    assert end.is_hidden()
+    choice.select_option(label="folders-other")
+    end.click()
+    it.page.get_by_role("option", name=f"Open {other}").wait_for(state="attached")
+    assert served() == [str(server.folder)]
     it.check_clean()
 
 
-PARTS = [opens_a_folder_that_the_owner_used_haft_in, works_by_the_keyboard_alone, settings_make_devices_tokens_and_take_back_what_stays, fits_320_pixels_and_has_no_violations_of_axe, everything_that_opens_has_no_violations_of_axe, finds_everything_by_the_keyboard]
+PARTS = [opens_a_folder_that_the_owner_used_haft_in_and_closes_it, works_by_the_keyboard_alone, settings_make_devices_tokens_and_take_back_what_stays, fits_320_pixels_and_has_no_violations_of_axe, everything_that_opens_has_no_violations_of_axe, finds_everything_by_the_keyboard]

@@ -204,6 +204,32 @@ impl AgentFactory {
         host: Arc<dyn Observer>,
         person: Arc<dyn Asker>,
     ) -> Result<(Agent, Vec<String>), Fault> {
+        let (agent, lines) = self.agent_or(session, host, person, || Err(unnamed()))?;
+        self.keep(&agent)?;
+        Ok((agent, lines))
+    }
+
+    /// The same for a conversation that gets its model, or a profile with a model, before its first turn: no model need be
+    /// configured.
+    ///
+    /// # Errors
+    /// Those of [`agent`](Self::agent).
+    pub(crate) fn agent_without_model(
+        &self,
+        session: Session,
+        host: Arc<dyn Observer>,
+        person: Arc<dyn Asker>,
+    ) -> Result<(Agent, Vec<String>), Fault> {
+        self.agent_or(session, host, person, || Ok(blank()))
+    }
+
+    fn agent_or(
+        &self,
+        session: Session,
+        host: Arc<dyn Observer>,
+        person: Arc<dyn Asker>,
+        unconfigured: impl FnOnce() -> Result<Arc<dyn Model>, Fault>,
+    ) -> Result<(Agent, Vec<String>), Fault> {
         let before = SessionState::of(&self.opened.runtime, session.name())?.unwrap_or_default();
         let asked = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
         let configured = self.opened.agents.agent.profile.as_deref();
@@ -238,7 +264,7 @@ impl AgentFactory {
                 lines.push(usual(&name, &key));
                 chosen(&name, &self.opened.agents, &self.variables, dialect)?
             }
-            (None, None) => return Err(unnamed()),
+            (None, None) => unconfigured()?,
         };
         let mut agent = self.blank_agent(session, model, host)?;
         agent.set_crew(self.setup(person));
@@ -256,7 +282,6 @@ impl AgentFactory {
         let profile = name.map(|name| self.opened.profiles.read().find(&name)).transpose()?;
         let engine = triggers::begin(agent.session(), &self.opened.agents.triggers, profile.as_deref())?;
         agent.keep_with(engine);
-        self.keep(&agent)?;
         Ok((agent, lines))
     }
 

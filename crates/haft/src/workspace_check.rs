@@ -5,9 +5,14 @@
 //! shown folders are in a file of the state folder, one per line.
 
 use std::{
+    collections::HashSet,
+    ffi::OsString,
     fs, io,
     io::Write as _,
-    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
+    os::unix::{
+        ffi::{OsStrExt as _, OsStringExt as _},
+        fs::MetadataExt as _,
+    },
     path::{Path, PathBuf},
 };
 
@@ -42,7 +47,7 @@ pub(crate) fn check(options: &Options, place: &Place, asking: Asking) -> Result<
         return Ok(());
     }
     let folder = options.workspace()?;
-    let known = KnownFolders::of(place);
+    let mut known = KnownFolders::of(place);
     let wide = WideFolders::of(place);
     if let Some(what) = wide.what(&folder) {
         if known.has(CONFIRMED, &folder) {
@@ -69,15 +74,9 @@ pub(crate) fn check(options: &Options, place: &Place, asking: Asking) -> Result<
 
 /// Returns the folders that a person confirmed or has used haft in, as long as they exist.
 pub(crate) fn known(place: &Place) -> Vec<PathBuf> {
-    let text = fs::read_to_string(KnownFolders::of(place).file).unwrap_or_default();
-    let mut all: Vec<PathBuf> = text
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        // The name of such a folder is escaped: whoever means it can still name it.
-        .filter(|(_, path)| !path.contains('\\'))
-        .map(|(_, path)| PathBuf::from(path))
-        .filter(|it| it.is_dir() && is_known(place, it))
-        .collect();
+    let rules = KnownRules::of(place);
+    let paths = rules.known.lines.iter().filter_map(|line| unescaped(line.split_once(' ')?.1));
+    let mut all: Vec<PathBuf> = paths.filter(|it| it.is_dir() && rules.are_met_by(it)).collect();
     all.sort();
     all.dedup();
     all
@@ -85,20 +84,37 @@ pub(crate) fn known(place: &Place) -> Vec<PathBuf> {
 
 /// Returns whether a person confirmed this folder, has used haft in it, or trusts its tools. A wide folder must be confirmed.
 pub(crate) fn is_known(place: &Place, folder: &Path) -> bool {
-    let known = KnownFolders::of(place);
-    // haft's own folders decide what is allowed.
-    if [&place.state, &place.config]
-        .into_iter()
-        .any(|own| own.canonicalize().is_ok_and(|it| folder.starts_with(it)))
-    {
-        return false;
+    KnownRules::of(place).are_met_by(folder)
+}
+
+/// The rules by which a folder is known, read once for all folders that are checked.
+struct KnownRules {
+    known: KnownFolders,
+    wide: WideFolders,
+    trust: Trust,
+    /// haft's own folders, which decide what is allowed.
+    own: Vec<PathBuf>,
+}
+
+impl KnownRules {
+    fn of(place: &Place) -> Self {
+        Self {
+            known: KnownFolders::of(place),
+            wide: WideFolders::of(place),
+            trust: Trust::in_state(&place.state),
+            own: [&place.state, &place.config].into_iter().filter_map(|it| it.canonicalize().ok()).collect(),
+        }
     }
-    if WideFolders::of(place).what(folder).is_some() {
-        return known.has(CONFIRMED, folder);
+
+    fn are_met_by(&self, folder: &Path) -> bool {
+        if self.own.iter().any(|it| folder.starts_with(it)) {
+            return false;
+        }
+        if self.wide.what(folder).is_some() {
+            return self.known.has(CONFIRMED, folder);
+        }
+        self.known.has(SHOWN, folder) || self.known.has(CONFIRMED, folder) || self.trust.holds_tools(folder)
     }
-    known.has(SHOWN, folder)
-        || known.has(CONFIRMED, folder)
-        || Trust::in_state(&place.state).holds_tools(folder)
 }
 
 /// Returns the sandbox of the workspace; the default if the configuration can't be read, which is reported elsewhere.
@@ -196,7 +212,8 @@ impl WideFolders {
     /// Returns the kind of a wide folder, unless a person confirmed it.
     pub(crate) fn refused(&self, folder: &Path) -> Option<&'static str> {
         let what = self.what(folder)?;
-        let confirmed = self.known.clone().is_some_and(|file| KnownFolders { file }.has(CONFIRMED, folder));
+        let confirmed =
+            self.known.clone().is_some_and(|file| KnownFolders::read(file).has(CONFIRMED, folder));
         (!confirmed).then_some(what)
     }
 }
@@ -206,22 +223,27 @@ fn identity(folder: &Path) -> Option<(u64, u64)> {
     Some((about.dev(), about.ino()))
 }
 
-/// The folders that a person confirmed, and those that haft has shown notes about.
+/// The folders that a person confirmed, and those that haft has shown notes about: the lines of the file, read once.
 struct KnownFolders {
     file: PathBuf,
+    lines: HashSet<String>,
 }
 
 impl KnownFolders {
     fn of(place: &Place) -> Self {
-        Self { file: place.state.join(KNOWN) }
+        Self::read(place.state.join(KNOWN))
+    }
+
+    fn read(file: PathBuf) -> Self {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        Self { file, lines: text.lines().map(str::to_owned).collect() }
     }
 
     fn has(&self, mark: &str, folder: &Path) -> bool {
-        let line = line(mark, folder);
-        fs::read_to_string(&self.file).is_ok_and(|text| text.lines().any(|it| it == line))
+        self.lines.contains(&line(mark, folder))
     }
 
-    fn add(&self, mark: &str, folder: &Path) -> Result<(), Fault> {
+    fn add(&mut self, mark: &str, folder: &Path) -> Result<(), Fault> {
         let write = || -> io::Result<()> {
             if let Some(state) = self.file.parent() {
                 state_folder::make(state)?;
@@ -232,13 +254,38 @@ impl KnownFolders {
         };
         write().map_err(|error| {
             Fault::new(Kind::Unavailable, format!("can't write `{}`: {error}", self.file.display()))
-        })
+        })?;
+        self.lines.insert(line(mark, folder));
+        Ok(())
     }
 }
 
 /// Returns a line for a folder: no two folders have the same.
 fn line(mark: &str, folder: &Path) -> String {
     format!("{mark} {}", folder.as_os_str().as_bytes().escape_ascii())
+}
+
+/// Returns the path that is in a line as [`line`] writes it; `None` where a line was written by something else.
+fn unescaped(text: &str) -> Option<PathBuf> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        bytes.push(match rest.next()? {
+            b't' => b'\t',
+            b'r' => b'\r',
+            b'n' => b'\n',
+            b'x' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                u8::try_from(digit()? * 16 + digit()?).ok()?
+            }
+            other => other,
+        });
+    }
+    Some(PathBuf::from(OsString::from_vec(bytes)))
 }
 
 #[cfg(test)]
@@ -270,11 +317,26 @@ mod tests {
     #[test]
     fn folder_is_known_by_its_exact_bytes() {
         let dir = tempfile::tempdir().unwrap();
-        let known = KnownFolders { file: dir.path().join("state/folders") };
+        let file = dir.path().join("state/folders");
+        let mut known = KnownFolders::read(file.clone());
         known.add(SHOWN, Path::new("/a\nconfirmed /b")).unwrap();
         assert!(known.has(SHOWN, Path::new("/a\nconfirmed /b")));
         assert!(!known.has(CONFIRMED, Path::new("/b")) && !known.has(SHOWN, Path::new("/a")));
         known.add(CONFIRMED, Path::new("/b")).unwrap();
         assert!(known.has(CONFIRMED, Path::new("/b")));
+        let again = KnownFolders::read(file);
+        assert!(again.has(CONFIRMED, Path::new("/b")) && again.lines == known.lines);
+    }
+
+    #[test]
+    fn path_of_a_line_is_the_path_that_was_written() {
+        for path in [&b"/a/b c"[..], "/ä/日本/🙂".as_bytes(), b"/a\n\t\r\\x41'\"", b"/\xff\x00\x7f"] {
+            let path = Path::new(std::ffi::OsStr::from_bytes(path));
+            let line = line(SHOWN, path);
+            assert_eq!(unescaped(line.split_once(' ').unwrap().1).as_deref(), Some(path), "{line}");
+        }
+        for broken in ["/a\\", "/a\\x4", "/a\\xzz"] {
+            assert_eq!(unescaped(broken), None, "{broken}");
+        }
     }
 }

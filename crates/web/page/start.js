@@ -20,6 +20,7 @@ export function newPage(chosen) {
   const profile = h('select', { 'aria-label': 'Profile' });
   const sandbox = h('select', { 'aria-label': 'Sandbox' });
   const about = h('p', { class: 'muted small' });
+  const end = h('button', { hidden: true, onclick: () => attempt(async () => { await send('DELETE', `workspaces/${choice.value}`); location.reload(); }) }, 'Close folder');
   const options = () => {
     const it = me.workspace(choice.value);
     fill(model, h('option', { value: '' }, it?.model ? it.model : 'the usual model'), (it?.models ?? []).filter((one) => one.name !== it?.model).map((one) => h('option', { value: one.name }, one.name)));
@@ -28,6 +29,7 @@ export function newPage(chosen) {
     const modes = sandboxes(it?.sandbox).reverse();
     fill(sandbox, modes.map((one) => h('option', { value: one }, sandboxWords(one))));
     sandbox.hidden = !me.may('own') || modes.length < 2;
+    end.hidden = !it?.opened || !me.may('own');
     about.textContent = it ? `In ${it.path}${it.sandbox && sandbox.hidden ? ` · ${sandboxWords(it.sandbox)}` : ''}` : '';
   };
   // The owner has folders that are not served yet opened by choosing them.
@@ -76,7 +78,7 @@ export function newPage(chosen) {
   const main = h('main', { class: 'start', id: 'main' },
     h('header', { class: 'top only-narrow' }, iconButton('back', 'All sessions', () => go())),
     h('div', { class: 'start-middle' }, h('h1', null, 'New session'),
-      workspaces.length ? [h('div', { class: 'start-options' }, choice, model, profile, sandbox), composer.node, about]
+      workspaces.length ? [h('div', { class: 'start-options' }, choice, end, model, profile, sandbox), composer.node, about]
         : empty('This server has no workspace.', 'Start it with `haft serve --dir FOLDER`.')));
   composer.takeDrops(main);
   return { node: main, focus: () => composer.input.focus(), close: () => {} };

@@ -92,7 +92,7 @@ export type Session = {
 };
 export type Workspace = {
   id: string; name: string; path: string; models?: { name: string; about: string }[]; model?: string; profiles?: string[];
-  sandbox?: string; approve?: string;
+  sandbox?: string; opened?: boolean; approve?: string;
 };
 export type Info = { version: string; name: string; role: Role; by_cookie?: boolean; workspaces: Workspace[]; features: string[] };
 /** `client` is the name of the MCP client that asks, and `by` whose token it has; without them a session asks. */

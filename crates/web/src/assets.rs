@@ -105,14 +105,15 @@ pub(crate) fn page(call: &Call) -> Result<Answer, Problem> {
 /// Answers with a file of the page.
 pub(crate) fn asset(call: &Call, name: &str) -> Result<Answer, Problem> {
     if name == PAGE {
-        return Err(Problem::missing(format!("`{PAGE}` is at `/`")));
+        return Err(Problem::missing(format!("`{PAGE}` is not among the assets")).next("It is at `/`."));
     }
     file(call, name)
 }
 
 fn file(call: &Call, name: &str) -> Result<Answer, Problem> {
     let Some(sent) = SENT.iter().find(|it| it.name == name) else {
-        return Err(Problem::missing(format!("the page has no file `{name}`")));
+        return Err(Problem::missing(format!("the page has no file `{name}`"))
+            .next("Reload the page: after an update of haft its files have other names."));
     };
     let encodings = call.header(header::ACCEPT_ENCODING).unwrap_or_default();
     let gzip = sent.gzip.as_ref().filter(|_| takes_gzip(encodings));

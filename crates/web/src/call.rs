@@ -23,6 +23,9 @@ use crate::{
 /// The longest JSON of a request, in bytes: a prompt has pictures.
 const LONGEST: usize = 16 << 20;
 
+/// The next step of whoever sends what can't be read.
+pub(crate) const DESCRIBED: &str = "GET /api/v1/openapi.json describes the fields of each request.";
+
 /// The longest idempotency key, in bytes.
 const LONGEST_KEY: usize = 96;
 
@@ -91,7 +94,10 @@ impl Call {
     /// Returns a number of the query.
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
         let Some(text) = self.query.get(name) else { return Ok(None) };
-        let number = text.parse().map_err(|_| Problem::bad(format!("`{name}={text}` is not a number")))?;
+        let number = text.parse().map_err(|_| {
+            Problem::bad(format!("`{name}={text}` is not a number"))
+                .next(format!("Send digits, such as `{name}=0`, or leave it out."))
+        })?;
         Ok(Some(number))
     }
 
@@ -104,22 +110,26 @@ impl Call {
         let Some(body) = self.body.take() else { return Ok(Bytes::new()) };
         let read = self.server.body_permits.read_within(&self.who.name, body, largest).await;
         read.map_err(|reply| {
-            let (status, what) = match reply.status() {
+            let (kind, what, next) = match reply.status() {
                 http::StatusCode::PAYLOAD_TOO_LARGE => {
                     let most = if largest >> 20 == 0 {
                         format!("{} KiB", largest >> 10)
                     } else {
                         format!("{} MiB", largest >> 20)
                     };
-                    ("too_big", format!("a request here has at most {most}"))
+                    let what = format!("the request is too large: here it has at most {most}");
+                    ("too_big", what, "Send less at once.")
                 }
-                http::StatusCode::REQUEST_TIMEOUT => ("timeout", "the request comes too slowly".to_owned()),
+                http::StatusCode::REQUEST_TIMEOUT => {
+                    ("timeout", "the request comes too slowly".to_owned(), "Send it again.")
+                }
                 http::StatusCode::SERVICE_UNAVAILABLE => {
-                    ("unavailable", "too many large requests at once".to_owned())
+                    let what = "too many large requests come at once".to_owned();
+                    ("unavailable", what, "Send it again in a moment.")
                 }
-                _ => ("bad_args", "the request is broken".to_owned()),
+                _ => ("bad_args", "the body of the request is broken".to_owned(), "Send it again."),
             };
-            Problem::new(reply.status(), status, what)
+            Problem::new(reply.status(), kind, what).next(next)
         })
         .and_then(|bytes| {
             if self.server.stands(&self.who) { Ok(bytes) } else { Err(Problem::not_signed_in()) }
@@ -134,11 +144,12 @@ impl Call {
         let is_nothing = bytes.is_empty() && kind.is_empty();
         if !is_nothing && !essence.eq_ignore_ascii_case("application/json") {
             let what = format!("the request is `{kind}`, and should be application/json");
-            return Err(Problem::new(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_args", what));
+            return Err(Problem::new(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_args", what)
+                .next("Send JSON with `Content-Type: application/json`."));
         }
         let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
         serde_json::from_slice(text)
-            .map_err(|error| Problem::bad(format!("the request can't be read: {error}")))
+            .map_err(|error| Problem::bad(format!("the request can't be read: {error}")).next(DESCRIBED))
     }
 
     /// Returns the workspace of the session that the path names first.
@@ -166,7 +177,8 @@ impl Call {
         let Some(key) = self.given_key()? else { return Ok(None) };
         let of = format!("{}\n{}\n{key}", self.head.uri.path(), self.who.principal());
         let query = self.head.uri.query().unwrap_or_default();
-        let request = serde_json::to_string(request).map_err(|error| Problem::bad(error.to_string()))?;
+        let request = serde_json::to_string(request)
+            .map_err(|error| Problem::bad(error.to_string()).next(DESCRIBED))?;
         Ok(Some(GivenKey { key: hash_of(&of), request: hash_of(&format!("{query}\n{request}")) }))
     }
 

@@ -50,6 +50,8 @@ pub(crate) fn table() -> Vec<Route> {
         POST "/api/v1/codes" Some(Own), "Makes a one-use code, for another device.", &[], [people::NewCode], people::new_code;
         GET "/api/v1/info" Some(View), "Who asks, and the workspaces.", &[], -, people::info;
         GET "/api/v1/folders" Some(Own), "Folders in which the owner has used haft, and that are not served yet.", &[], -, workspaces::folders;
+        GET "/api/v1/workspaces" Some(View), "The workspaces: whether each was `opened` after the server began, and the sessions that are `running` there: with a turn, an open approval or question, a job or a trigger.", &[], -, workspaces::list;
+        DELETE "/api/v1/workspaces/{workspace}" Some(Own), "Closes a folder that was opened after the server began, and its idle sessions; 409 while a session or an MCP client works in it.", &[], -, workspaces::close;
         POST "/api/v1/workspaces" Some(Own), "Serves one of those folders, or one that the owner trusts, too, until the server ends.", &[], [workspaces::Folder], workspaces::open;
         GET "/api/v1/tokens" Some(Own), "The tokens, without what is secret.", &[], -, people::tokens;
         POST "/api/v1/tokens" Some(Own), "Makes a token, which is shown once.", &[], [people::NewToken], people::new_token;

@@ -19,7 +19,7 @@ use crate::{
     access::{Access, FileToken, Who},
     answer::Answer,
     assets,
-    call::{Call, Link, fields},
+    call::{Call, DESCRIBED, Link, fields},
     openapi,
     problem::Problem,
     protocols::Protocols,
@@ -41,6 +41,10 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 /// Time for closing WebSockets, and for the requests of their clients to end.
 const SOCKETS: Duration = Duration::from_secs(3);
+
+/// The error of a page of another site, and its next step.
+const OTHER_ORIGIN: &str = "pages of another origin may not use this server";
+const OWN_ORIGIN: &str = "Use the server's own page, or a program that sends no `Origin`.";
 
 /// The paths of other protocols.
 const PROTOCOLS: [&str; 2] = ["/mcp", "/acp"];
@@ -169,6 +173,9 @@ impl Answers for Front {
                 "bug",
                 "haft failed at this; it is a defect of haft",
             )
+            .next(
+                "Send it again; if it fails again, report it with what standard error of `haft serve` says.",
+            )
             .answer()
         });
         let mut reply = answer.0;
@@ -206,16 +213,17 @@ impl Front {
         let address = match self.names.check(&head) {
             Ok(address) => address,
             Err(reply) => {
-                let what = match reply.status() {
-                    StatusCode::BAD_REQUEST => "a request has one Host header, with the name of this server",
-                    _ if head.headers.contains_key(header::ORIGIN) => {
-                        "pages of another origin may not use this server"
+                let (what, next) = match reply.status() {
+                    StatusCode::BAD_REQUEST => {
+                        ("the request has not one Host header", "Send one, with the name of this server.")
                     }
-                    _ => {
-                        "this server does not go by the name in the Host header; `--public HOSTNAME` gives it one more"
-                    }
+                    _ if head.headers.contains_key(header::ORIGIN) => (OTHER_ORIGIN, OWN_ORIGIN),
+                    _ => (
+                        "this server does not go by the name in the Host header",
+                        "Use an address that it printed; `haft serve --public HOSTNAME` gives it one more name.",
+                    ),
                 };
-                return Problem::new(reply.status(), "denied", what).answer();
+                return Problem::new(reply.status(), "denied", what).next(next).answer();
             }
         };
         let path = head.uri.path();
@@ -259,8 +267,8 @@ impl Front {
             }
             let one = found.into_iter().find(|it| it.0.method == head.method);
             let (route, names) = one.ok_or_else(|| {
-                let what = format!("{path} takes {}", methods.join(", "));
-                Problem::new(StatusCode::METHOD_NOT_ALLOWED, "bad_args", what)
+                let what = format!("{path} takes {}, and not {}", methods.join(", "), head.method);
+                Problem::new(StatusCode::METHOD_NOT_ALLOWED, "bad_args", what).next(DESCRIBED)
             })?;
             self.may(route, &head, who.as_ref())?;
             run = Some((route.run, names));
@@ -281,7 +289,7 @@ impl Front {
         match (run, asset) {
             (Some(run), _) => run(call).await,
             (None, Some(name)) => assets::asset(&call, &name),
-            (None, None) => Err(Problem::missing(format!("there is nothing at {path}"))),
+            (None, None) => Err(Problem::missing(format!("there is nothing at {path}")).next(DESCRIBED)),
         }
     }
 
@@ -292,7 +300,7 @@ impl Front {
         if matches!(site, None | Some("same-origin" | "none")) {
             return Ok(());
         }
-        Err(Problem::new(StatusCode::FORBIDDEN, "denied", "pages of another origin may not use this server"))
+        Err(Problem::new(StatusCode::FORBIDDEN, "denied", OTHER_ORIGIN).next(OWN_ORIGIN))
     }
 
     /// Checks that whoever asks may use this route.
@@ -329,5 +337,6 @@ fn is_sent_by_own_page(head: &Parts) -> Result<(), Problem> {
         return Ok(());
     }
     let what = "a request that is signed in by a cookie, or signs in, needs the header `X-Haft: 1`";
-    Err(Problem::new(StatusCode::FORBIDDEN, "denied", what))
+    Err(Problem::new(StatusCode::FORBIDDEN, "denied", what)
+        .next("Send that header, or `Authorization: Bearer TOKEN` in place of the cookie."))
 }

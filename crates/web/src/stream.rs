@@ -51,6 +51,7 @@ pub(crate) fn rows(access: StreamAccess, workspace: Arc<Workspace>, session: Str
         let ended = access.server.closing.clone();
         tokio::select! {
             () = write_rows(&workspace, &session, after, access.who.role, &sender) => {}
+            () = workspace.closed.cancelled() => drop(sender.send(named("gone", &json!({})).into()).await),
             () = access.ended() => {}
             // The client has gone, or the server ends: nothing of this stream stays.
             () = sender.closed() => {}

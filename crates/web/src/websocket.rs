@@ -92,7 +92,8 @@ pub(crate) fn accept(head: &mut Parts) -> Result<Handshake, Problem> {
         return Err(needed("this WebSocket has version 13"));
     }
     if [header::TRANSFER_ENCODING, header::CONTENT_LENGTH].iter().any(|it| head.headers.contains_key(it)) {
-        return Err(Problem::bad("the request for a WebSocket has no body"));
+        return Err(Problem::bad("the request for a WebSocket has a body")
+            .next("Send none: messages come after the handshake."));
     }
     let mut keys = head.headers.get_all(header::SEC_WEBSOCKET_KEY).iter();
     let key = match (keys.next(), keys.next()) {
@@ -100,7 +101,10 @@ pub(crate) fn accept(head: &mut Parts) -> Result<Handshake, Problem> {
         _ => None,
     };
     let key = key.filter(|it| base64::decoded(it).is_some_and(|it| it.len() == 16));
-    let key = key.ok_or_else(|| Problem::bad("`Sec-WebSocket-Key` is 16 bytes in base64, once"))?;
+    let key = key.ok_or_else(|| {
+        Problem::bad("the request has not one `Sec-WebSocket-Key` of 16 bytes in base64")
+            .next("Connect with a WebSocket client, which sends it.")
+    })?;
     let accepted = derive_accept_key(key.as_bytes());
     let Some(upgrade) = head.extensions.remove::<OnUpgrade>() else {
         return Err(needed("this connection can't become a WebSocket"));

@@ -11,12 +11,16 @@ use parking_lot::{Mutex, RwLock};
 use runtime::{Runtime, Session};
 use sessions::{Guard, Handle, Operation, Sessions};
 use store::journal::Filter;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::{Who, now_ms},
     problem::Problem,
     role::Role,
 };
+
+/// The next step of whoever names a workspace that there is not.
+pub(crate) const LISTED: &str = "GET /api/v1/workspaces lists them, each with its `id`.";
 
 /// So many sessions without a word are listed.
 const BEGUN: usize = 1000;
@@ -35,6 +39,8 @@ pub struct Workspace {
     pub agents: Arc<dyn Agents>,
     /// Sessions that began here, and when: as long as nobody said anything in one, the store does not list it.
     begun: Mutex<BTreeMap<String, u64>>,
+    /// Cancelled when it is served no more.
+    pub(crate) closed: CancellationToken,
 }
 
 /// The agents of the program that serves.
@@ -50,6 +56,14 @@ pub trait Agents: Send + Sync {
 
     /// Returns the names of the profiles. Blocks.
     fn profiles(&self) -> Vec<String>;
+
+    /// Checks the model and the profile that the request which begins this session names, and lets the session be opened
+    /// before it has one of them: it gets them right after. Blocks.
+    fn choose(&self, session: &str, model: Option<&str>, profile: Option<&str>) -> Result<(), Fault>;
+
+    /// Returns the sessions that can't be closed now, in order: each has a turn, an approval or a question that is open, a job or
+    /// a trigger.
+    fn working(&self) -> Soon<'_, Result<Vec<String>, Fault>>;
 }
 
 /// Opens folders while the server runs, as the program that serves does at its start.
@@ -59,6 +73,10 @@ pub trait Folders: Send + Sync {
 
     /// Opens one of them. A folder that is not among them is refused.
     fn open<'a>(&'a self, path: &'a Path) -> Soon<'a, Result<Workspace, Fault>>;
+
+    /// Closes one that was opened here, with its idle sessions. It is refused while a session or an MCP client works in it, and
+    /// stays open then.
+    fn close<'a>(&'a self, path: &'a Path) -> Soon<'a, Result<(), Fault>>;
 }
 
 /// Returns the guard of handles for whoever has this role: it refuses operations of higher roles, and to all but the owner models
@@ -99,7 +117,8 @@ impl Workspace {
     pub fn new(path: PathBuf, runtime: Runtime, sessions: Sessions, agents: Arc<dyn Agents>) -> Self {
         let hash = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex().to_string();
         let id = hash.chars().take(12).collect();
-        Self { id, path, runtime, sessions, agents, begun: Mutex::default() }
+        let closed = CancellationToken::new();
+        Self { id, path, runtime, sessions, agents, begun: Mutex::default(), closed }
     }
 
     /// Goes on with what an earlier server left to do, beside everything else.
@@ -193,6 +212,16 @@ impl Workspaces {
         workspace
     }
 
+    /// Serves this one no more.
+    pub(crate) fn remove(&self, id: &str) {
+        self.all.write().retain(|it| it.id != id);
+    }
+
+    /// Returns whether a workspace was opened after the server began.
+    pub(crate) fn was_opened(&self, id: &str) -> bool {
+        self.all.read().iter().skip(self.first).any(|it| it.id == id)
+    }
+
     /// Returns the workspace of this id; without one, the first.
     pub(crate) fn of_id(&self, id: Option<&String>) -> Result<Arc<Workspace>, Problem> {
         let all = self.all.read();
@@ -200,9 +229,9 @@ impl Workspaces {
             Some(id) => all.iter().find(|it| it.id == *id),
             None => all.first(),
         };
-        found
-            .cloned()
-            .ok_or_else(|| Problem::missing(format!("there is no workspace `{}`", id.map_or("", |it| it))))
+        found.cloned().ok_or_else(|| {
+            Problem::missing(format!("there is no workspace `{}`", id.map_or("", |it| it))).next(LISTED)
+        })
     }
 
     /// Returns the workspace that a program names, by its id or its name; without one, the only one.
@@ -247,7 +276,10 @@ impl Workspaces {
             Ok(None)
         })
         .await?;
-        found.ok_or_else(|| Problem::missing(format!("there is no session `{session}`")))
+        found.ok_or_else(|| {
+            Problem::missing(format!("there is no session `{session}`"))
+                .next("GET /api/v1/sessions lists them; with `?archived=true` those that are archived.")
+        })
     }
 }
 

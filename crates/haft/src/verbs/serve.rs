@@ -6,11 +6,14 @@ mod open_agents;
 mod protocols;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -257,6 +260,8 @@ impl Served {
             open: Mutex::default(),
             url: OnceLock::new(),
             limited: open_agents.clone(),
+            choosing: Mutex::default(),
+            is_closing: AtomicBool::new(false),
         });
         let records = Some(records(runtime));
         let sessions =
@@ -305,11 +310,24 @@ struct ServedAgents {
     url: OnceLock<String>,
     /// The agents of all workspaces.
     limited: Arc<OpenAgents>,
+    /// Sessions whose model is chosen right after they are opened.
+    choosing: Mutex<HashSet<String>>,
+    /// The workspace is being closed, or is.
+    is_closing: AtomicBool,
 }
 
 impl ServedAgents {
     fn workspace(&self) -> &Path {
         self.factory.opened.runtime.roots().workspace()
+    }
+
+    /// Opens no more sessions.
+    fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+    }
+
+    fn reopen(&self) {
+        self.is_closing.store(false, Ordering::SeqCst);
     }
 
     /// Files that a session shares have links to this server.
@@ -321,7 +339,15 @@ impl ServedAgents {
 
 impl Opener for ServedAgents {
     fn admit<'a>(&'a self, session: &'a str, who: &'a str) -> Soon<'a, Result<(), Fault>> {
-        Box::pin(self.limited.admit(self.workspace(), session, who))
+        Box::pin(async move {
+            self.limited.admit(self.workspace(), session, who).await?;
+            // Whoever closes the workspace checks its sessions after this, or has said so before.
+            if !self.is_closing.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            let what = format!("the folder {} is being closed", self.workspace().display());
+            Err(Fault::new(Kind::Stale, what).next("Have the owner open it again, or use another workspace."))
+        })
     }
 
     fn open(&self, prepared: &Prepared) -> Result<Opened, Fault> {
@@ -330,7 +356,12 @@ impl Opener for ServedAgents {
         if let Some(url) = self.url.get() {
             session.files().serve_at(web::files_of(url, session.name()));
         }
-        let (agent, notes) = self.factory.agent(session, prepared.observer(), prepared.asker())?;
+        let (observer, asker) = (prepared.observer(), prepared.asker());
+        let (agent, notes) = if self.choosing.lock().remove(prepared.session()) {
+            self.factory.agent_without_model(session, observer, asker)?
+        } else {
+            self.factory.agent(session, observer, asker)?
+        };
         let mut open = self.open.lock();
         open.retain(|_, it| it.get().is_some());
         open.insert(prepared.session().to_owned(), agent.session().weak());
@@ -370,6 +401,22 @@ impl web::Agents for ServedAgents {
 
     fn profiles(&self) -> Vec<String> {
         self.factory.opened.profiles.read().profiles.iter().map(|it| it.name.clone()).collect()
+    }
+
+    fn choose(&self, session: &str, model: Option<&str>, profile: Option<&str>) -> Result<(), Fault> {
+        if let Some(name) = model {
+            self.factory.model(name)?;
+        }
+        let has_model = |name| self.factory.opened.profiles.read().find(name).map(|it| it.model.is_some());
+        let of_profile = profile.map(has_model).transpose()?.unwrap_or_default();
+        if model.is_some() || of_profile {
+            self.choosing.lock().insert(session.to_owned());
+        }
+        Ok(())
+    }
+
+    fn working(&self) -> Soon<'_, Result<Vec<String>, Fault>> {
+        Box::pin(self.limited.working(self.workspace()))
     }
 }
 

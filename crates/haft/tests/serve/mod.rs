@@ -3,7 +3,9 @@
 mod acp;
 mod approvals;
 mod changes;
+mod closing;
 mod commits;
+mod errors;
 mod files;
 mod groups;
 mod mcp;

@@ -53,6 +53,29 @@ fn conversation_of_chat_completions_is_one_session() {
 }
 
 #[test]
+fn two_folders_of_one_name_are_two_models() {
+    let stage = Stage::new(&[json!({"say": "Hello."})]);
+    let folders = ["one/project", "two/project"].map(|it| stage.path(it));
+    folders.iter().for_each(|it| std::fs::create_dir_all(it).unwrap());
+    let [one, two] = folders.each_ref().map(|it| it.to_str().unwrap());
+    let served = stage.serve_with(&["--workspace", one, "--workspace", two]);
+    let workspaces = served.get("info")["workspaces"].clone();
+    let ids = [&workspaces[1]["id"], &workspaces[2]["id"]].map(|it| it.as_str().unwrap());
+    let models = served.does(200, "GET /v1/models", &Value::Null);
+    let models: Vec<&str> =
+        models["data"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
+    assert_eq!(models, ["haft", "project/haft", &format!("{}/haft", ids[1])]);
+    let by_id = format!("{}/haft", ids[0]);
+    for (model, workspace) in [(models[1], ids[0]), (models[2], ids[1]), (&by_id, ids[0])] {
+        let before = served.get(&format!("sessions?workspace={workspace}"));
+        let before = before["sessions"].as_array().unwrap().len();
+        chat(&served, &json!({"model": model, "messages": [says("user", "hi")]}));
+        let after = served.get(&format!("sessions?workspace={workspace}"));
+        assert_eq!(after["sessions"].as_array().unwrap().len(), before + 1, "{model}");
+    }
+}
+
+#[test]
 fn conversations_of_two_persons_and_two_branches_are_sessions_of_their_own() {
     let stage = Stage::new(&[
         json!({"say": "Hello."}),

@@ -54,3 +54,33 @@ fn share_is_read_without_a_token_masked_and_until_it_expires_or_is_revoked() {
         served.does(400, "POST /api/v1/shares", &json!({"session": session, "hours": hours}));
     }
 }
+
+#[test]
+fn names_of_arguments_are_masked_as_their_values_are() {
+    let secret = "sk-ant-0123456789abcdef0123456789abcdef";
+    let arguments = json!({"path": "a.txt", secret: 1, "deep": [{"more": {secret: secret}}]});
+    let stage =
+        Stage::new(&[json!({"calls": [{"tool": "read", "arguments": arguments}]}), json!({"say": "Done."})]);
+    let tokens = stage.path("tokens");
+    let mut haft = stage.haft(&["--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()]);
+    let served = super::support::Served::start(haft.env("ANTHROPIC_API_KEY", secret));
+    let session = served.begin("read it");
+    served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
+    let rows = |more: &str| served.get(&format!("sessions/{session}/rows{more}"));
+    let calls = |rows: &Value| -> Vec<Value> {
+        let all = rows["rows"].as_array().unwrap().iter();
+        all.filter(|it| it["event"]["event"] == "called").cloned().collect()
+    };
+    let plain = calls(&rows(""));
+    assert!(plain.len() == 1 && plain[0].to_string().matches(secret).count() == 3, "{plain:?}");
+    let masked = rows("?masked=true");
+    let share = served.does(201, "POST /api/v1/shares", &json!({"session": session}));
+    let shared = served.raw(&format!("GET /api/v1/shared/{}", share["id"].as_str().unwrap()), "", b"");
+    let shared: Value = serde_json::from_str(&shared.body).unwrap();
+    for all in [masked, shared] {
+        assert!(!all.to_string().contains(secret), "{all}");
+        let call = calls(&all);
+        let text = call[0].to_string();
+        assert!(text.contains("a.txt") && text.contains("deep") && text.contains("more"), "{text}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
 };
 
@@ -179,9 +180,12 @@ fn mark_of_end(workspace: &Path) -> String {
     format!("end {}", name_of(workspace))
 }
 
-/// Returns the workspace's path, on one line.
+/// Returns the workspace's path, on one line. No two have the same: bytes that are not UTF-8 are spelled out.
 fn name_of(workspace: &Path) -> String {
-    workspace.display().to_string().escape_default().to_string()
+    match workspace.to_str() {
+        Some(text) => text.escape_default().to_string(),
+        None => workspace.as_os_str().as_bytes().escape_ascii().to_string(),
+    }
 }
 
 /// Returns a line that changes with the configuration: a later pull doesn't inherit the trust.
@@ -212,5 +216,19 @@ mod tests {
             assert!(!trust.holds(&one) && !trust.holds_tools(&one));
             assert!(trust.holds(&other) && trust.holds_tools(&other), "that of another is its own");
         }
+    }
+
+    #[test]
+    fn trust_in_a_folder_is_none_in_another_whose_name_differs_in_bytes_that_are_not_utf_8() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = |name: &[u8]| dir.path().join(std::ffi::OsStr::from_bytes(name));
+        let trust = Trust::in_state(dir.path());
+        let (one, others) = (folder(b"a\xff"), [&b"a\xfe"[..], "a\u{fffd}".as_bytes(), b"a\\xff"]);
+        trust.add(&one).unwrap();
+        assert!(trust.holds_tools(&one));
+        for other in others {
+            assert!(!trust.holds_tools(&folder(other)) && !trust.end(&folder(other)).unwrap(), "{other:?}");
+        }
+        assert!(trust.end(&one).unwrap() && !trust.holds_tools(&one));
     }
 }

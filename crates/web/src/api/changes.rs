@@ -93,7 +93,8 @@ pub(crate) async fn diff(call: Call) -> Done {
             Ok(Answer::ok(&json!({"against": "start", "files": files})))
         }
         Some("head") => against_head(&call, &workspace, session).await,
-        Some(other) => Err(Problem::bad(format!("`against={other}` is neither `start` nor `head`"))),
+        Some(other) => Err(Problem::bad(format!("`against={other}` is neither `start` nor `head`"))
+            .next("Ask with `?against=start` or `?against=head`.")),
     }
 }
 
@@ -144,7 +145,8 @@ pub(crate) async fn commit(mut call: Call) -> Done {
         Ok(done) => Ok(Answer::ok(&done)),
         // A hook, or git itself, refused.
         Err(Fault { kind: Kind::Failed, what, .. }) => {
-            Err(Problem::new(StatusCode::CONFLICT, "failed", what))
+            Err(Problem::new(StatusCode::CONFLICT, "failed", what)
+                .next("Mend what git or the hook names, and commit again."))
         }
         Err(fault) => Err(fault.into()),
     }
@@ -171,7 +173,8 @@ fn versions_of(workspace: &Workspace, session: &str) -> Result<Vec<Versions>, Fa
 pub(crate) async fn undo(mut call: Call) -> Done {
     let Undo { call: one, turn, file } = call.json().await?;
     if [one.is_some(), turn.is_some(), file.is_some()].into_iter().filter(|it| *it).count() > 1 {
-        return Err(Problem::bad("give one of `call`, `turn` and `file`"));
+        return Err(Problem::bad("the request has more than one of `call`, `turn` and `file`")
+            .next("Send one of them; or none, which undoes the newest changes."));
     }
     let (workspace, handle) = call.handle().await?;
     let key = call.key()?;
@@ -208,7 +211,8 @@ async fn undo_turn(workspace: &Workspace, handle: &Handle, key: &str, turn: u64)
         }
     }
     if !begun {
-        return Err(Problem::missing(format!("no turn begins with the row {turn}")));
+        return Err(Problem::missing(format!("no turn begins with the row {turn}"))
+            .next("Name the `seq` of a row `turn_began`; GET /api/v1/sessions/ID/rows has them."));
     }
     let mut texts = Vec::new();
     for (at, call) in calls.into_iter().rev().enumerate() {
@@ -223,8 +227,9 @@ async fn undo_turn(workspace: &Workspace, handle: &Handle, key: &str, turn: u64)
         return Err(Problem::new(
             StatusCode::NOT_FOUND,
             "not_found",
-            "this turn changed no file that is not put back already",
-        ));
+            format!("the turn {turn} changed no file that is not put back already"),
+        )
+        .next("GET /api/v1/sessions/ID/changes lists the changes, and which are undone."));
     }
     Ok(texts.join("\n"))
 }

@@ -69,7 +69,8 @@ pub(crate) async fn decide(mut call: Call) -> Done {
         Verdict::No => Decision::No,
     };
     if words.is_some() && decision != Decision::No {
-        return Err(Problem::bad("`words` go with the decision `no`"));
+        return Err(Problem::bad("`words` go with the decision `no`")
+            .next("Leave `words` out, or decide `no` with them."));
     }
     let access = &call.server.access;
     let origin = access.origin(&call.who.principal());
@@ -90,7 +91,8 @@ pub(crate) async fn decide(mut call: Call) -> Done {
             Some(done) => done.map_err(|fault| Problem::of_decision(&fault)),
             None => {
                 is_of_client = false;
-                Err(Problem::missing(format!("there is no MCP session `{}`", call.name(0))))
+                Err(Problem::missing(format!("there is no MCP session `{}`", call.name(0)))
+                    .next("GET /api/v1/approvals lists what waits, and in which session."))
             }
         }
         .map(|()| (StatusCode::OK, decided.clone()))

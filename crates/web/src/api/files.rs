@@ -40,7 +40,7 @@ pub(crate) const SANDBOX: &str =
 /// Returns read access to a path of the workspace.
 fn reading(workspace: &Workspace, path: &str) -> Result<Files, Fault> {
     if path.contains('\0') {
-        return Err(Fault::bad_args("a path has no NUL"));
+        return Err(Fault::bad_args("a path has no NUL").next("Name the path without it."));
     }
     let roots = workspace.runtime.roots();
     let location = roots.locate(path)?;
@@ -138,13 +138,14 @@ pub(crate) fn send(call: &Call, sent: Sent) -> Done {
     let stands = call.header(header::IF_RANGE).is_none_or(|it| it == tag);
     let range = match call.header(header::RANGE).filter(|_| stands) {
         Some(range) => match part(range, size) {
-            Some(Ok(range)) => Some(range),
+            Some(Ok(part)) => Some(part),
             Some(Err(())) => {
                 let answer = Problem::new(
                     StatusCode::RANGE_NOT_SATISFIABLE,
                     "bad_args",
-                    format!("the file has {size} bytes"),
-                );
+                    format!("the file has {size} bytes, and none of those that `{range}` asks for"),
+                )
+                .next("Ask for bytes below its length, or for all of it.");
                 return Ok(answer.answer().header(header::CONTENT_RANGE, &format!("bytes */{size}")));
             }
             // Other units and several ranges are answered with the whole.

@@ -1,9 +1,11 @@
-//! Multipart forms: the files of an upload, within limits on their number and on the heads of parts.
+//! Multipart forms: the files of an upload, within limits on their number and on the heads of parts. The crate `multer` bounds neither
+//! the parts nor their heads, and passes over `filename*`; its streaming would gain nothing, as an upload is kept whole.
 
 use bytes::Bytes;
+use kit::escape::{is_unseen, visible};
 use memchr::memmem::Finder;
 
-use crate::problem::Problem;
+use crate::{call::decoded, problem::Problem};
 
 /// The files that one form may have.
 const FILES: usize = 20;
@@ -15,7 +17,12 @@ const PARTS: usize = 100;
 const HEAD: usize = 16 << 10;
 
 /// The form has no end, or no line where one has to be.
-const BROKEN: &str = "the form can't be read";
+fn broken() -> Problem {
+    Problem::bad("the form can't be read: a boundary, or the empty line after the head of a part, is missing")
+        .next(BYTES)
+}
+
+const BYTES: &str = "Have the client write the form; or send the bytes of one file, with `?name=NAME`.";
 
 /// Returns the boundary of a form; `None` where the media type is another one.
 ///
@@ -46,7 +53,7 @@ fn not_a_form(kind: &str) -> Problem {
     Problem::bad(format!(
         "`Content-Type: {shown}` has no `boundary` of 1 to 70 characters, or is not multipart/form-data"
     ))
-    .next("Have the client write the header of its form; or send the bytes of one file, with `?name=NAME`.")
+    .next(BYTES)
 }
 
 /// Returns the files of a form: the name of each, and its bytes. Reading stops at the first part too many.
@@ -57,13 +64,14 @@ pub(super) fn files(form: &Bytes, boundary: &[u8]) -> Result<Vec<(String, Bytes)
     let close = [b"\r\n", boundary].concat();
     let (close, blank) = (Finder::new(&close), Finder::new(b"\r\n\r\n"));
     let mut files = Vec::new();
-    let start = Finder::new(boundary).find(form).ok_or_else(|| Problem::bad(BROKEN))?;
+    let start = Finder::new(boundary).find(form).ok_or_else(broken)?;
     let mut at = start + boundary.len();
     for _ in 0..=PARTS {
         let rest = form.get(at..).unwrap_or_default();
         if rest.starts_with(b"--") {
             return if files.is_empty() {
-                Err(Problem::bad(format!("the form has no files; it has 1 to {FILES}")))
+                Err(Problem::bad("the form has no files")
+                    .next(format!("Send 1 to {FILES}, each in a part with a `filename`.")))
             } else {
                 Ok(files)
             };
@@ -84,11 +92,11 @@ pub(super) fn files(form: &Bytes, boundary: &[u8]) -> Result<Vec<(String, Bytes)
 
 /// Returns the head and the content of the part that begins here.
 fn part<'a>(rest: &'a [u8], blank: &Finder<'_>, close: &Finder<'_>) -> Result<(&'a [u8], &'a [u8]), Problem> {
-    let broken = || Problem::bad(BROKEN);
     let rest = rest.strip_prefix(b"\r\n").ok_or_else(broken)?;
     let near = rest.get(..HEAD).unwrap_or(rest);
     let end = blank.find(near).ok_or_else(|| match near.len() {
-        HEAD => Problem::bad(format!("the head of a part of the form has more than {} KiB", HEAD >> 10)),
+        HEAD => Problem::bad(format!("the head of a part of the form has more than {} KiB", HEAD >> 10))
+            .next("Give the file a shorter name."),
         _ => broken(),
     })?;
     let (head, rest) = rest.split_at_checked(end).ok_or_else(broken)?;
@@ -97,19 +105,49 @@ fn part<'a>(rest: &'a [u8], blank: &Finder<'_>, close: &Finder<'_>) -> Result<(&
     Ok((head, content))
 }
 
-/// Returns the name of the file, if a part of a form is one.
+/// Returns the name of the file, if a part of a form is one. `filename*` counts more than `filename`: it names the encoding.
 fn file_name(head: &str) -> Option<String> {
-    let line = head.lines().find(|it| it.to_ascii_lowercase().starts_with("content-disposition:"))?;
-    let name = line.split_once("filename=\"")?.1.split('"').next()?;
-    Some(name.to_owned())
+    const FIELD: &str = "content-disposition:";
+    let is_field = |it: &&str| it.get(..FIELD.len()).is_some_and(|it| it.eq_ignore_ascii_case(FIELD));
+    let mut rest = head.lines().find(is_field)?.get(FIELD.len()..)?;
+    let (mut plain, mut extended) = (None, None);
+    while let Some((name, value, after)) = parameter(rest) {
+        rest = after;
+        if name.eq_ignore_ascii_case("filename") {
+            plain.get_or_insert(value);
+        } else if name.eq_ignore_ascii_case("filename*") {
+            // The character set, the language, and the bytes as in an address.
+            let text = value.splitn(3, '\'').nth(2).map(|it| decoded(it, false));
+            extended = extended.or(text);
+        }
+    }
+    extended.or(plain)
 }
 
-/// Returns the name without folders, control characters and invisible marks of direction, cut to 200 characters.
+/// Returns the next parameter of a header, whose value may be quoted, and what follows it.
+fn parameter(text: &str) -> Option<(&str, String, &str)> {
+    let (name, rest) = text.split_once(';')?.1.split_once('=')?;
+    let name = name.rsplit(';').next().unwrap_or(name);
+    let rest = rest.trim_start();
+    let Some(quoted) = rest.strip_prefix('"') else {
+        let (value, after) = rest.split_at(rest.find(';').unwrap_or(rest.len()));
+        return Some((name.trim(), value.trim_end().to_owned(), after));
+    };
+    // Browsers write a quote as `%22`, others as `\"`; all leave the backslashes of paths as they are.
+    let mut ends = quoted.match_indices('"').map(|it| it.0);
+    let end = ends.find(|at| !quoted.get(..*at).is_some_and(|it| it.ends_with('\\'))).unwrap_or(quoted.len());
+    let (value, after) = quoted.split_at(end);
+    let value = value.replace("\\\"", "\"").replace("%22", "\"");
+    Some((name.trim(), value, after.strip_prefix('"').unwrap_or(after)))
+}
+
+/// Returns the name without folders and control characters, and without characters that have no shape where they stand, cut to 200
+/// characters.
 pub(super) fn plain_name(name: &str) -> String {
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let shown = |it: &char| {
-        !it.is_control() && !('\u{202a}'..='\u{202e}').contains(it) && !('\u{2066}'..='\u{2069}').contains(it)
-    };
+    // A joiner within a word of a script that has joiners has a shape.
+    let is_plain = visible(name).1 == 0;
+    let shown = |it: &char| !it.is_control() && (is_plain || !is_unseen(*it));
     let name: String = name.chars().filter(shown).take(200).collect();
     if name.trim_matches(['.', ' ']).is_empty() { "file".to_owned() } else { name }
 }
@@ -135,6 +173,27 @@ mod tests {
     }
 
     #[test]
+    fn a_file_has_its_name_quoted_or_not() {
+        for (parameters, name) in [
+            ("name=file; filename=a.txt", Some("a.txt")),
+            ("name=\"file\"; FileName=a.txt ; size=3", Some("a.txt")),
+            ("name=\"a; filename=b\"; filename=\"c;d.txt\"", Some("c;d.txt")),
+            ("name=\"a; filename=b\"", None),
+            ("name=\"filename\"", None),
+            ("filename=\"a\\\"b%22.txt\"", Some("a\"b\".txt")),
+            ("filename=\"C:\\dir\\a.txt\"", Some("C:\\dir\\a.txt")),
+            ("filename=\"_.txt\"; filename*=UTF-8''%C3%A4%20b.txt", Some("ä b.txt")),
+            ("filename*=utf-8'de'%e2%82%ac.txt; filename=x", Some("€.txt")),
+            ("filename=\"no end.txt", Some("no end.txt")),
+            ("filename=", Some("")),
+        ] {
+            let head = format!("Content-Type: text/plain\r\ncontent-disposition: form-data; {parameters}");
+            assert_eq!(file_name(&head).as_deref(), name, "{parameters}");
+        }
+        assert_eq!(file_name("Content-Disposition: form-data"), None);
+    }
+
+    #[test]
     fn broken_forms_are_refused_wherever_they_end() {
         for end in 0..FORM.len() - 4 {
             let cut = Bytes::from_static(FORM.get(..end).unwrap());
@@ -153,6 +212,10 @@ mod tests {
             ("C:\\Users\\a\\b.txt", "b.txt"),
             ("a\0b\n.txt", "ab.txt"),
             ("photo\u{202e}gnp.exe", "photognp.exe"),
+            ("in\u{200b}voice\u{2060}.pdf\u{e0041}", "invoice.pdf"),
+            ("\u{feff}a\u{ad}b.txt", "ab.txt"),
+            ("می\u{200c}خواهم.txt", "می\u{200c}خواهم.txt"),
+            ("\u{200b}", "file"),
             ("..", "file"),
             ("x/", "file"),
             ("", "file"),

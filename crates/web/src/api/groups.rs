@@ -80,7 +80,8 @@ async fn find(call: &Call) -> Result<(Arc<Workspace>, GroupRecord), Problem> {
             return Ok((workspace, group));
         }
     }
-    Err(Problem::missing(format!("there is no group `{}`", call.name(0))))
+    Err(Problem::missing(format!("there is no group `{}`", call.name(0)))
+        .next("GET /api/v1/groups lists them, each with its workspace."))
 }
 
 pub(crate) async fn get(call: Call) -> Done {
@@ -172,7 +173,10 @@ pub(crate) async fn act(mut call: Call) -> Done {
         "pause" => Request::GroupPause { member: member.clone() },
         "resume" => Request::GroupResume { member: member.clone() },
         "stop" => Request::GroupStop { member: member.clone(), kill },
-        other => return Err(Problem::missing(format!("`{other}` is none of pause, resume, stop"))),
+        other => {
+            return Err(Problem::missing(format!("`{other}` is none of pause, resume, stop"))
+                .next("End the address with one of those."));
+        }
     };
     let (workspace, group) = find(&call).await?;
     let (store, sessions) = (workspace.runtime.store(), &workspace.sessions);

@@ -44,7 +44,10 @@ async fn jobs(call: &Call) -> Result<Option<Arc<dyn Jobs>>, Problem> {
 }
 
 async fn running(call: &Call) -> Result<Arc<dyn Jobs>, Problem> {
-    jobs(call).await?.ok_or_else(|| Problem::missing("nobody runs this session, so it has no jobs"))
+    jobs(call).await?.ok_or_else(|| {
+        Problem::missing(format!("nobody runs the session `{}`, so it has no jobs", call.name(0)))
+            .next("It is run once somebody prompts it.")
+    })
 }
 
 fn shown(job: &Job) -> Value {
@@ -66,7 +69,10 @@ pub(crate) async fn list(call: Call) -> Done {
 /// Returns a job without telling its model of it.
 fn find(jobs: &dyn Jobs, id: &str) -> Result<Job, Problem> {
     let found = jobs.list().into_iter().find(|it| it.id == id);
-    found.ok_or_else(|| Problem::missing(format!("this session has no job `{id}`")))
+    found.ok_or_else(|| {
+        Problem::missing(format!("this session has no job `{id}`"))
+            .next("GET /api/v1/sessions/ID/jobs lists them.")
+    })
 }
 
 pub(crate) async fn get(call: Call) -> Done {

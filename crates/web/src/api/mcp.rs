@@ -13,7 +13,8 @@ pub(crate) async fn mcp(mut call: Call) -> Done {
     let workspace = call.server.workspaces.named(call.query.get("workspace"))?;
     let endpoint = call.server.protocols.mcp(&workspace.id).await?;
     let Some(body) = call.body.take() else {
-        return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", "the request has no body"));
+        return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", "the request has no body")
+            .next("Send it again."));
     };
     let principal = call.who.principal();
     let permits = &call.server.body_permits;

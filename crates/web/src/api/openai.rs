@@ -102,9 +102,9 @@ impl Content {
                 let url = it.as_str().or_else(|| it.get("url")?.as_str()).unwrap_or_default();
                 let data = url.strip_prefix("data:image/").and_then(|it| it.split_once(";base64,"));
                 let (kind, data) = data.ok_or_else(|| {
-                    Problem::bad(
-                        "a picture is a `data:image/…;base64,…` address; haft fetches no others here",
-                    )
+                    let shown: String = url.chars().take(60).collect();
+                    Problem::bad(format!("the picture `{shown}` is not a `data:image/…;base64,…` address"))
+                        .next("Put the bytes of the picture into the request: haft fetches none here.")
                 })?;
                 Ok(Attachment::Picture { name: format!("picture-{}.{kind}", at + 1), data: data.to_owned() })
             })
@@ -112,32 +112,49 @@ impl Content {
     }
 }
 
-/// Returns the names of models: `haft` and the profiles; those of another workspace with its name before.
-async fn names(call: &Call) -> Result<Vec<(String, Arc<Workspace>, Option<String>)>, Problem> {
-    let mut all = Vec::new();
+/// A profile of a workspace, as a model.
+struct Named {
+    name: String,
+    /// The same with the workspace's id, by which it is found too.
+    by_id: String,
+    workspace: Arc<Workspace>,
+    profile: Option<String>,
+}
+
+/// Returns the models: `haft` and the profiles. Those of another workspace have its name before; where an earlier one has that name,
+/// its id.
+async fn names(call: &Call) -> Result<Vec<Named>, Problem> {
+    let (mut all, mut places) = (Vec::new(), vec![String::new()]);
     for (at, workspace) in call.server.workspaces.all().into_iter().enumerate() {
         let of = workspace.clone();
         let profiles = blocking(move || Ok(of.agents.profiles())).await?;
+        let by_id = format!("{}/", workspace.id);
         let place = if at == 0 { String::new() } else { format!("{}/", workspace.name()) };
-        all.push((format!("{place}{PLAIN}"), workspace.clone(), None));
-        all.extend(profiles.into_iter().map(|it| (format!("{place}{it}"), workspace.clone(), Some(it))));
+        let place = if at > 0 && places.contains(&place) { by_id.clone() } else { place };
+        for profile in std::iter::once(None).chain(profiles.into_iter().map(Some)) {
+            let it = profile.as_deref().unwrap_or(PLAIN);
+            let (name, by_id) = (format!("{place}{it}"), format!("{by_id}{it}"));
+            all.push(Named { name, by_id, workspace: workspace.clone(), profile });
+        }
+        places.push(place);
     }
     Ok(all)
 }
 
 /// Returns the workspace and the profile of a model.
 pub(super) async fn model(call: &Call, name: &str) -> Result<(Arc<Workspace>, Option<String>), Problem> {
-    let found = names(call).await?.into_iter().find(|it| it.0 == name);
-    let (_, workspace, profile) = found.ok_or_else(|| {
+    let all = names(call).await?;
+    let found = all.iter().find(|it| it.name == name).or_else(|| all.iter().find(|it| it.by_id == name));
+    let found = found.ok_or_else(|| {
         Problem::missing(format!("there is no model `{name}`")).next("GET /v1/models lists them.")
     })?;
-    Ok((workspace, profile))
+    Ok((found.workspace.clone(), found.profile.clone()))
 }
 
 pub(crate) async fn models(call: Call) -> Done {
     let all = names(&call).await?.into_iter();
     let all: Vec<Value> =
-        all.map(|it| json!({"id": it.0, "object": "model", "created": 0, "owned_by": "haft"})).collect();
+        all.map(|it| json!({"id": it.name, "object": "model", "created": 0, "owned_by": "haft"})).collect();
     Ok(Answer::ok(&json!({"object": "list", "data": all})))
 }
 
@@ -148,6 +165,10 @@ pub(super) async fn new_session(
     profile: Option<String>,
 ) -> Result<String, Problem> {
     let session = workspace.sessions.new_name();
+    if let Some(name) = profile.clone() {
+        let (of, session) = (workspace.clone(), session.clone());
+        blocking(move || of.agents.choose(&session, None, Some(&name))).await?;
+    }
     let handle = workspace.attach(&session, &call.who).await?;
     workspace.has_begun(&session);
     if profile.is_some() {
@@ -189,7 +210,9 @@ pub(crate) async fn chat(mut call: Call) -> Done {
     let Chat { model: name, messages, stream, stream_options } = call.json().await?;
     let (workspace, profile) = model(&call, &name).await?;
     let Some((last, earlier)) = messages.split_last().filter(|it| it.0.role == "user") else {
-        return Err(Problem::bad("the last message must be one of the role `user`"));
+        let role = messages.last().map_or("none", |it| it.role.as_str());
+        return Err(Problem::bad(format!("the role of the last message must be `user`, and is `{role}`"))
+            .next("Send the whole conversation, with the person's words last."));
     };
     let mut all: Vec<Compared> = earlier.iter().map(compared).collect();
     let with_usage = stream_options.and_then(|it| it.include_usage).unwrap_or_default();

@@ -77,7 +77,9 @@ pub(crate) async fn upload(mut call: Call) -> Done {
 async fn keep(workspace: &Workspace, session: &str, name: String, bytes: Bytes) -> Result<Value, Problem> {
     let name = form::plain_name(&name);
     if bytes.is_empty() {
-        return Err(Problem::bad(format!("`{name}` is empty")));
+        return Err(
+            Problem::bad(format!("the file `{name}` has no bytes")).next("Upload a file that has some.")
+        );
     }
     let mime = kind(&name, bytes.get(..4096).unwrap_or(&bytes)).0;
     let (spills, session, size) = (workspace.runtime.spills().clone(), session.to_owned(), bytes.len());

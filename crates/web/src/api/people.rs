@@ -45,6 +45,9 @@ pub(crate) struct NewToken {
     role: Role,
 }
 
+/// The next step of whoever names a grant that there is not.
+const GRANTS: &str = "GET /api/v1/grants lists them, each with its `id` and its workspace.";
+
 /// The longest name of a person or device, in characters.
 const LONGEST_NAME: usize = 64;
 
@@ -53,7 +56,11 @@ pub(crate) async fn sign_in(mut call: Call) -> Done {
     let (who, cookie) = match (asked.code, asked.token) {
         (Some(code), None) => call.server.access.trade(&code),
         (None, Some(token)) => call.server.access.sign_in_by_token(token.trim()),
-        _ => return Err(Problem::bad("give either `code` or `token`")),
+        _ => {
+            return Err(Problem::bad("a sign-in has either `code` or `token`").next(
+                "Send `{\"code\": \"…\"}` with the code of the printed address, or `{\"token\": \"…\"}`.",
+            ));
+        }
     }
     .map_err(|fault| {
         let problem = Problem::new(StatusCode::UNAUTHORIZED, "denied", fault.what.clone());
@@ -90,8 +97,8 @@ fn made_code(call: &Call, asked: NewCode) -> Result<(StatusCode, Value), Problem
     Ok((StatusCode::OK, answer))
 }
 
-/// Returns what a client shows of a workspace. Blocks.
-pub(super) fn about_workspace(workspace: &Workspace) -> Value {
+/// Returns what a client shows of a workspace, which was opened after the server began or not. Blocks.
+pub(super) fn about_workspace(workspace: &Workspace, is_opened: bool) -> Value {
     let models = workspace.agents.models().into_iter();
     let models: Vec<Value> = models.map(|(name, about)| json!({"name": name, "about": about})).collect();
     let policy = workspace.runtime.policy();
@@ -99,6 +106,7 @@ pub(super) fn about_workspace(workspace: &Workspace) -> Value {
         "id": workspace.id,
         "name": workspace.name(),
         "path": workspace.path.display().to_string(),
+        "opened": is_opened,
         "models": models,
         "model": workspace.agents.model(),
         "profiles": workspace.agents.profiles(),
@@ -110,7 +118,8 @@ pub(super) fn about_workspace(workspace: &Workspace) -> Value {
 pub(crate) async fn info(call: Call) -> Done {
     let mut workspaces = Vec::new();
     for workspace in call.server.workspaces.all() {
-        workspaces.push(blocking(move || Ok(about_workspace(&workspace))).await?);
+        let is_opened = call.server.workspaces.was_opened(&workspace.id);
+        workspaces.push(blocking(move || Ok(about_workspace(&workspace, is_opened))).await?);
     }
     Ok(Answer::ok(&json!({
         "version": call.server.version,
@@ -189,12 +198,15 @@ pub(crate) async fn grants(call: Call) -> Done {
 }
 
 pub(crate) async fn revoke_grant(call: Call) -> Done {
-    let id: i64 = call.name(0).parse().map_err(|_| Problem::bad("a grant has a number"))?;
+    let id: i64 = call
+        .name(0)
+        .parse()
+        .map_err(|_| Problem::bad(format!("`{}` is not the number of a grant", call.name(0))).next(GRANTS))?;
     let workspace = call.server.workspaces.of_id(call.query.get("workspace"))?;
     if blocking(move || workspace.runtime.store().grants().revoke(id)).await? {
         Ok(Answer::nothing())
     } else {
-        Err(Problem::missing(format!("there is no grant {id}")))
+        Err(Problem::missing(format!("there is no grant {id}")).next(GRANTS))
     }
 }
 

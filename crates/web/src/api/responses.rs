@@ -52,7 +52,11 @@ pub(crate) async fn respond(mut call: Call) -> Done {
     let (workspace, previous) = match &previous_response_id {
         Some(id) => {
             let session = id.strip_prefix("resp_").and_then(|it| it.rsplit_once('.')).map(|it| it.0);
-            let session = session.ok_or_else(|| Problem::missing(format!("there is no response `{id}`")))?;
+            let session = session.ok_or_else(|| {
+                Problem::missing(format!("there is no response `{id}`")).next(
+                    "`previous_response_id` is the `id` of an earlier response; leave it out to begin anew.",
+                )
+            })?;
             let workspace: Arc<Workspace> = call.server.workspaces.of_session(session, None).await?;
             (workspace, Some(session.to_owned()))
         }
@@ -90,7 +94,8 @@ fn words(input: Input) -> Result<Prompt, Problem> {
         Input::Messages(messages) => messages,
     };
     let Some((last, earlier)) = messages.split_last().filter(|it| it.0.role == "user") else {
-        return Err(Problem::bad("the last message of `input` must be one of the role `user`"));
+        return Err(Problem::bad("the last message of `input` must be one of the role `user`")
+            .next("Send the person's words last, or `input` as a text."));
     };
     let mut prompt = Prompt::new(last.content.text());
     prompt.attachments = last.content.pictures()?;

@@ -168,6 +168,11 @@ pub(crate) async fn create(mut call: Call) -> Done {
     may_choose(&call, &workspace, asked.model.as_deref()).await?;
     let sandbox = sandbox(&call, &workspace, asked.sandbox.as_deref())?;
     let session = named_by(&key, &call.who.name, &workspace);
+    if asked.model.is_some() || asked.profile.is_some() {
+        let (of, name) = (workspace.clone(), session.clone());
+        let (model, profile) = (asked.model.clone(), asked.profile.clone());
+        blocking(move || of.agents.choose(&name, model.as_deref(), profile.as_deref())).await?;
+    }
     let handle = workspace.attach(&session, &call.who).await?;
     workspace.has_begun(&session);
     // First: nothing runs in a wider one.
@@ -396,7 +401,8 @@ pub(crate) async fn compact(mut call: Call) -> Done {
 pub(crate) async fn command(mut call: Call) -> Done {
     let Command { command } = call.json().await?;
     if command.trim().is_empty() {
-        return Err(Problem::bad("`command` is empty"));
+        return Err(Problem::bad("`command` is empty")
+            .next("Send the command line: `{\"command\": \"git status\"}`."));
     }
     let (_, handle) = call.handle().await?;
     let key = call.key()?;
@@ -408,7 +414,10 @@ pub(crate) async fn report(call: Call) -> Done {
     let report = match call.query.get("kind").map(String::as_str) {
         None | Some("context") => Report::Context,
         Some("tools") => Report::Tools { about: None },
-        Some(other) => return Err(Problem::bad(format!("`kind={other}` is neither `context` nor `tools`"))),
+        Some(other) => {
+            return Err(Problem::bad(format!("`kind={other}` is neither `context` nor `tools`"))
+                .next("Ask with `?kind=context` or `?kind=tools`."));
+        }
     };
     let workspace = call.workspace().await?;
     if workspace.sessions.state_of(call.name(0)).await?.is_none() {
@@ -421,9 +430,10 @@ pub(crate) async fn report(call: Call) -> Done {
 pub(crate) async fn events(call: Call) -> Done {
     let last = call.header(HeaderName::from_static("last-event-id")).map(str::to_owned);
     let after = match last.filter(|it| !it.is_empty()) {
-        Some(last) => {
-            last.parse().map_err(|_| Problem::bad(format!("`Last-Event-ID: {last}` is not a number")))?
-        }
+        Some(last) => last.parse().map_err(|_| {
+            Problem::bad(format!("`Last-Event-ID: {last}` is not a number"))
+                .next("Send the `id` of the last event that came, or no such header.")
+        })?,
         None => call.number("after")?.unwrap_or_default(),
     };
     let workspace = call.workspace().await?;
@@ -437,7 +447,10 @@ pub(crate) async fn rows(call: Call) -> Done {
     let is_masked = match call.query.get("masked").map(String::as_str) {
         None | Some("false") => false,
         Some("true") => true,
-        Some(other) => return Err(Problem::bad(format!("`masked` is `{other}`, and is `true` or `false`"))),
+        Some(other) => {
+            return Err(Problem::bad(format!("`masked={other}` is neither `true` nor `false`"))
+                .next("Ask with `?masked=true` for rows whose secrets are masked."));
+        }
     };
     let workspace = call.workspace().await?;
     let session = call.name(0);

@@ -92,7 +92,10 @@ fn holds_secret(file: &File, size: u64, is_masked: impl Fn(&str) -> bool) -> boo
 async fn opened(workspace: &Workspace, session: &str, id: String) -> Result<Sent, Fault> {
     let folder = folder_of(&workspace.runtime.store().files_folder(), session);
     blocking(move || {
-        let missing = || Fault::not_found("there is no such file, or it has expired");
+        let missing = || {
+            Fault::not_found("there is no such file, or it has expired")
+                .next("The session's rows have the links that stand; ask the agent to share the file again.")
+        };
         let shared = SessionFiles::new(folder).find(&id).map_err(|_| missing())?;
         if shared.id != id {
             return Err(missing());

@@ -26,6 +26,12 @@ use crate::{
 const HOURS: u64 = 24;
 const MOST_HOURS: u64 = 24 * 90;
 
+/// The next step of whoever reads a share that there is not.
+const NEW_SHARE: &str = "Ask whoever gave you the address for a new one.";
+
+/// The next step of whoever wants more of a session than its share has.
+const OF_ROWS: &str = "A share has the files and pictures that its rows show, by the names that are there.";
+
 /// Rows that a share has at most.
 const ROWS: usize = 50_000;
 
@@ -68,7 +74,8 @@ pub(crate) async fn create(mut call: Call) -> Done {
     let workspace = call.server.workspaces.of_session(&session, call.query.get("workspace")).await?;
     let hours = hours.unwrap_or(HOURS);
     if !(1..=MOST_HOURS).contains(&hours) {
-        return Err(Problem::bad(format!("a share lasts 1 to {MOST_HOURS} hours, and not {hours}")));
+        return Err(Problem::bad(format!("a share lasts 1 to {MOST_HOURS} hours, and not {hours}"))
+            .next(format!("Send `hours` within that, or none for {HOURS} hours.")));
     }
     let (store, name) = (workspace.runtime.store().clone(), session.clone());
     let head = blocking(move || store.events().head(&name)).await?;
@@ -95,9 +102,10 @@ pub(crate) async fn delete(call: Call) -> Done {
 /// Returns the share that the path names.
 fn find(call: &Call) -> Result<Share, Problem> {
     let share = call.server.access.share(call.name(0));
-    let share = share.ok_or_else(|| Problem::missing("there is no such share, or it was revoked"))?;
+    let share =
+        share.ok_or_else(|| Problem::missing("there is no such share, or it was revoked").next(NEW_SHARE))?;
     if share.expires_ms <= now_ms() {
-        return Err(Problem::new(StatusCode::GONE, "not_found", "this share has expired"));
+        return Err(Problem::new(StatusCode::GONE, "not_found", "this share has expired").next(NEW_SHARE));
     }
     Ok(share)
 }
@@ -201,7 +209,7 @@ pub(crate) async fn output(call: Call) -> Done {
         _ => false,
     };
     if !shows(&workspace, &share, is_it).await? {
-        return Err(Problem::missing(format!("this share shows no picture `{handle}`")));
+        return Err(Problem::missing(format!("this share shows no picture `{handle}`")).next(OF_ROWS));
     }
     send_handle(&call, &workspace, share.session, handle).await
 }
@@ -218,7 +226,7 @@ pub(crate) async fn file(call: Call) -> Done {
         _ => false,
     };
     if !shows(&workspace, &share, is_it).await? {
-        return Err(Problem::missing(format!("this share has no file `{file}`")));
+        return Err(Problem::missing(format!("this share has no file `{file}`")).next(OF_ROWS));
     }
     send_masked(&call, &workspace, &share.session, file).await
 }

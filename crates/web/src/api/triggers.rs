@@ -1,6 +1,5 @@
 //! Triggers: what begins turns without a person.
 
-use kit::Fault;
 use serde_json::{Value, json};
 use store::TriggerRow;
 use triggers::{Service, Spec};
@@ -58,7 +57,10 @@ pub(crate) async fn act(call: Call) -> Done {
             // Its turn needs somebody who runs the session.
             workspace.attach(&row.session, &call.who).await?;
         }
-        other => return Err(Problem::missing(format!("`{other}` is none of pause, resume, fire"))),
+        other => {
+            return Err(Problem::missing(format!("`{other}` is none of pause, resume, fire"))
+                .next("End the address with one of those."));
+        }
     }
     let row = service.find(Some(call.name(0)), call.name(1)).await?;
     Ok(Answer::ok(&shown(&workspace, &row)))
@@ -70,5 +72,6 @@ pub(crate) async fn remove(call: Call) -> Done {
     if service.remove(call.name(0), call.name(1)).await? {
         return Ok(Answer::nothing());
     }
-    Err(Fault::not_found(format!("this session has no trigger `{}`", call.name(1))).into())
+    Err(Problem::missing(format!("this session has no trigger `{}`", call.name(1)))
+        .next("GET /api/v1/triggers lists them, each with its session."))
 }

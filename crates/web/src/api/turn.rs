@@ -54,7 +54,8 @@ impl Turn {
         let key = call.key()?;
         // On the disk before anything else: a request that comes again meanwhile finds it.
         if handle.post(&key, Operation::Prompt(prompt.clone())).await?.is_some() {
-            return Err(Problem::bad(format!("the `Idempotency-Key` `{key}` was another request's")));
+            return Err(Problem::bad(format!("the `Idempotency-Key` `{key}` belongs to another request"))
+                .next("Make up a new random key for each request."));
         }
         let (acting, its_key) = (handle.clone(), key.clone());
         let doing = tokio::spawn(async move { acting.act(&its_key, Operation::Prompt(prompt)).await });

@@ -4,7 +4,12 @@ use std::{path::PathBuf, sync::Arc};
 
 use kit::Fault;
 use parking_lot::Mutex;
+#[cfg(feature = "web")]
+use runtime::WeakSession;
 use runtime::{Session, plugins::Watching};
+
+#[cfg(feature = "web")]
+use store::journal::Filter;
 
 use super::ToolArgs;
 #[cfg(feature = "web")]
@@ -16,6 +21,10 @@ use crate::{
     triggers::Webhooks,
     verbs::{finish, in_short, report_ignored},
 };
+
+/// The newest calls among which those under way are.
+#[cfg(feature = "web")]
+const CALLS: usize = 1000;
 
 /// Maximum number of MCP servers that the instructions name.
 const SERVERS: usize = 12;
@@ -29,6 +38,9 @@ pub(in crate::verbs) struct Opening {
     /// The page on which calls of clients without elicitation are decided.
     #[cfg(feature = "web")]
     page: Option<Arc<PageApprovals>>,
+    /// The sessions of clients.
+    #[cfg(feature = "web")]
+    clients: Mutex<Vec<WeakSession>>,
 }
 
 /// A workspace that is open.
@@ -58,6 +70,8 @@ impl Opening {
             standing: Mutex::default(),
             #[cfg(feature = "web")]
             page: None,
+            #[cfg(feature = "web")]
+            clients: Mutex::default(),
         };
         opening.open(options).await?;
         Ok(opening)
@@ -104,10 +118,39 @@ impl Opening {
         // A client that reconnects with the same token finds its earlier jobs. Session names contain no slash.
         session.keep_jobs(&format!("http/{principal}"));
         #[cfg(feature = "web")]
-        if let Some(page) = &self.page {
-            slots.decided_on(page, &session, principal);
+        {
+            if let Some(page) = &self.page {
+                slots.decided_on(page, &session, principal);
+            }
+            let mut clients = self.clients.lock();
+            clients.retain(|it| it.get().is_some());
+            clients.push(session.weak());
         }
         Ok(McpBackend::new(session, &standing.opened, slots))
+    }
+
+    /// Returns the sessions of clients that have a call under way, a call that waits for approval, or a job. Blocks.
+    ///
+    /// # Errors
+    /// When the journal can't be read.
+    #[cfg(feature = "web")]
+    pub(in crate::verbs) fn working(&self) -> Result<Vec<String>, Fault> {
+        let clients: Vec<Session> = self.clients.lock().iter().filter_map(WeakSession::get).collect();
+        let mut working: Vec<String> =
+            clients.iter().filter(|it| it.has_running_jobs()).map(|it| it.name().to_owned()).collect();
+        let waiting = self.page.iter().flat_map(|it| it.sessions()).filter(|it| !it.waiting().is_empty());
+        working.extend(waiting.map(|it| it.session().to_owned()));
+        let standing = self.standing.lock().clone();
+        for it in standing {
+            let store = it.opened.runtime.store();
+            let newest = store.journal().log(Filter { limit: CALLS, ..Filter::default() })?;
+            let under_way =
+                newest.into_iter().filter(|it| it.outcome.is_none() && it.instance == store.instance());
+            working.extend(under_way.map(|it| it.session));
+        }
+        working.sort();
+        working.dedup();
+        Ok(working)
     }
 
     /// Returns the instructions that clients get about the tools as a whole.

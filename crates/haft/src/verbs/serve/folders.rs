@@ -1,4 +1,4 @@
-//! Folders that the owner opens while the server runs: those that the person trusts or has used haft in.
+//! Folders that the owner opens while the server runs, and closes: those that the person trusts or has used haft in.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,8 +12,11 @@ use web::{Folders, Workspace};
 use super::{OpenAgents, Served, ServedProtocols, is_outside};
 use crate::{Options, Place, agent_factory::AgentOptions, print, workspace_check};
 
-/// Maximum number of folders that are opened: each costs threads and open files until the server ends.
+/// Maximum number of folders that are open: each costs threads and open files.
 const MOST: usize = 64;
+
+/// So many sessions are named that keep a folder from being closed.
+const NAMED: usize = 5;
 
 /// Opens folders as the server opened its first ones.
 pub(super) struct OpenableFolders {
@@ -37,9 +40,9 @@ impl OpenableFolders {
 
     async fn served(&self, path: &Path) -> Result<Workspace, Fault> {
         if self.opened.lock().len() >= MOST {
-            let what = format!("the server has opened {MOST} folders, and opens no more");
+            let what = format!("the server has {MOST} folders open, and opens no more");
             return Err(Fault::denied(what)
-                .next("Start another server, or this one again with `--workspace PATH` for each folder that is needed."));
+                .next("Close one with DELETE /api/v1/workspaces/ID, or start another server."));
         }
         self.check(path)?;
         // `--trust` is about the workspaces of the command line.
@@ -62,6 +65,61 @@ impl OpenableFolders {
 }
 
 impl OpenableFolders {
+    async fn closed(&self, path: &Path) -> Result<(), Fault> {
+        let found = {
+            let mut opened = self.opened.lock();
+            opened.iter().position(|it| it.path() == path).map(|at| opened.swap_remove(at))
+        };
+        let Some(served) = found else {
+            let what =
+                format!("`{}` was not opened while this server ran, or is being closed", path.display());
+            return Err(Fault::not_found(what).next("GET /api/v1/workspaces lists those that are `opened`."));
+        };
+        let id = served.workspace().id;
+        // From now on none of its sessions is opened; so those that are idle stay so.
+        served.agents.close();
+        if let Err(fault) = self.let_go(&served, &id).await {
+            served.agents.reopen();
+            self.opened.lock().push(served);
+            return Err(fault);
+        }
+        self.protocols.remove(&id).await;
+        self.open_agents.forget_workspace(path);
+        print::err(&format!("haft: serving the sessions of {} no more", path.display()));
+        served.end().await;
+        Ok(())
+    }
+
+    /// Closes the sessions of a folder.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] while a session or an MCP client works in it.
+    async fn let_go(&self, served: &Served, id: &str) -> Result<(), Fault> {
+        let path = served.path();
+        let of_clients = self.protocols.working(id).await?;
+        if !of_clients.is_empty() {
+            let what = format!("MCP clients work in `{}`: {}", path.display(), named(&of_clients));
+            return Err(Fault::new(Kind::Unavailable, what)
+                .next("Wait until their calls and jobs have ended, decide what waits for approval, or revoke their token; then close it again."));
+        }
+        let mut working = self.open_agents.working(path).await?;
+        if working.is_empty() {
+            working = self.open_agents.close_all(path).await;
+        }
+        if working.is_empty() {
+            return Ok(());
+        }
+        let what = format!(
+            "{} in `{}` have a turn, an approval, a question, a job or a trigger: {}",
+            counted(working.len()),
+            path.display(),
+            named(&working)
+        );
+        Err(Fault::new(Kind::Unavailable, what).next(
+            "Stop the turn (POST /api/v1/sessions/ID/cancel) and the jobs of each, remove its triggers, or wait; then close it again.",
+        ))
+    }
+
     /// Refuses a folder that the person does not know, and one with what no workspace may have.
     fn check(&self, path: &Path) -> Result<(), Fault> {
         if !workspace_check::is_known(&self.place, path) {
@@ -86,4 +144,20 @@ impl Folders for OpenableFolders {
     fn open<'a>(&'a self, path: &'a Path) -> Soon<'a, Result<Workspace, Fault>> {
         Box::pin(self.served(path))
     }
+
+    fn close<'a>(&'a self, path: &'a Path) -> Soon<'a, Result<(), Fault>> {
+        Box::pin(self.closed(path))
+    }
+}
+
+fn counted(sessions: usize) -> String {
+    if sessions == 1 { "1 session".to_owned() } else { format!("{sessions} sessions") }
+}
+
+/// Returns the first of these names.
+fn named(sessions: &[String]) -> String {
+    let first: Vec<String> = sessions.iter().take(NAMED).map(|it| format!("`{it}`")).collect();
+    let more = sessions.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{}{more}", first.join(", "))
 }

@@ -63,6 +63,37 @@ impl OpenAgents {
         self.workspaces.lock().push((workspace.to_owned(), sessions.clone()));
     }
 
+    /// The sessions of this workspace are served no more.
+    pub(super) fn forget_workspace(&self, workspace: &Path) {
+        self.workspaces.lock().retain(|(path, _)| path != workspace);
+        self.open.lock().retain(|it| it.workspace != workspace);
+    }
+
+    /// Returns the open sessions of a workspace that are not idle.
+    pub(super) async fn working(&self, workspace: &Path) -> Result<Vec<String>, Fault> {
+        let found = self.workspaces.lock().iter().find(|(path, _)| path == workspace).cloned();
+        let Some((_, sessions)) = found else { return Ok(Vec::new()) };
+        let mut working = Vec::new();
+        for agent in self.known().iter().filter(|it| it.workspace == workspace) {
+            if sessions.runs_here(&agent.session) && !is_idle(&sessions, agent).await? {
+                working.push(agent.session.clone());
+            }
+        }
+        working.sort();
+        Ok(working)
+    }
+
+    /// Closes the agents of a workspace, all of which are idle. Returns the sessions of those that work by now.
+    pub(super) async fn close_all(&self, workspace: &Path) -> Vec<String> {
+        let mut working = Vec::new();
+        for agent in self.known().iter().filter(|it| it.workspace == workspace) {
+            if !self.close_idle(agent).await {
+                working.push(agent.session.clone());
+            }
+        }
+        working
+    }
+
     /// The server ends: nothing is closed here any more.
     pub(super) fn forget_sessions(&self) {
         self.workspaces.lock().clear();

@@ -78,6 +78,27 @@ impl ServedProtocols {
         self.workspaces.write().push(Arc::new(workspace));
     }
 
+    /// Returns the MCP sessions of this workspace that have a call or a job.
+    pub(super) async fn working(&self, id: &str) -> Result<Vec<String>, Fault> {
+        let found = self.all().into_iter().find(|it| it.id == id);
+        let Some(mcp) = found.as_ref().and_then(|it| it.mcp.get()) else { return Ok(Vec::new()) };
+        let opening = mcp.opening.clone();
+        let working = tokio::task::spawn_blocking(move || opening.working()).await;
+        working.map_err(|error| Fault::bug(format!("the MCP sessions were not checked: {error}")))?
+    }
+
+    /// Serves this workspace no more, and ends its MCP sessions.
+    pub(super) async fn remove(&self, id: &str) {
+        let found = {
+            let mut all = self.workspaces.write();
+            all.iter().position(|it| it.id == id).map(|at| all.remove(at))
+        };
+        if let Some(mcp) = found.as_ref().and_then(|it| it.mcp.get()) {
+            mcp.endpoint.finish().await;
+            mcp.opening.finish().await;
+        }
+    }
+
     fn all(&self) -> Vec<Arc<Workspace>> {
         self.workspaces.read().clone()
     }
