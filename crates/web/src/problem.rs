@@ -112,8 +112,25 @@ impl From<&Fault> for Problem {
             Kind::Failed => StatusCode::BAD_GATEWAY,
             Kind::Bug => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let next = fault.next.clone();
+        let next = fault.next.clone().or_else(|| Some(usual_next(fault.kind).to_owned()));
         Self { status, kind: fault.kind.name(), what: fault.what.clone(), next, winner: None }
+    }
+}
+
+/// Returns the next step after a fault that names none.
+fn usual_next(kind: Kind) -> &'static str {
+    match kind {
+        Kind::BadArgs | Kind::Ambiguous => "GET /api/v1/openapi.json describes the fields of each request.",
+        Kind::NotFound => "Name one that is in the list which the API gives of them.",
+        Kind::Stale | Kind::Cancelled => {
+            "Read how it stands now, and send the request again if it still holds."
+        }
+        Kind::Denied => "Ask the owner of the server.",
+        Kind::TooBig => "Ask for less at once.",
+        Kind::Timeout | Kind::Unavailable | Kind::Failed => {
+            "Send it again in a moment; standard error of `haft serve` may say more."
+        }
+        Kind::Bug => "It is a defect of haft: report it with what standard error of `haft serve` says.",
     }
 }
 

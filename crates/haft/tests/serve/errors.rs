@@ -83,7 +83,8 @@ fn every_error_names_the_next_step() {
 
 #[test]
 fn masked_rows_are_asked_for_with_true_or_false() {
-    let served = Stage::new(&[]).serve();
+    let stage = Stage::new(&[]);
+    let served = stage.serve();
     let session = served.does(201, "POST /api/v1/sessions", &json!({}))["id"].as_str().unwrap().to_owned();
     for (value, status) in [("true", 200), ("false", 200), ("1", 400), ("", 400), ("True", 400)] {
         served.does(status, &format!("GET /api/v1/sessions/{session}/rows?masked={value}"), &Value::Null);
