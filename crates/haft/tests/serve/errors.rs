@@ -33,11 +33,12 @@ fn every_error_names_the_next_step() {
     served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
     let described = served.get("openapi.json");
     let mut errors = 0;
-    for (path, methods) in described["paths"].as_object().unwrap() {
+    let all = described["paths"].as_object().unwrap();
+    for (path, methods) in all.iter().filter(|it| *it.0 != "/api/v1/events") {
         for method in methods.as_object().unwrap().keys().map(|it| it.to_uppercase()) {
             // Streams have no end, and a deleted session no operations.
-            let is_whole = !path.ends_with("/events") && !(method == "DELETE" && path.ends_with("{session}"));
-            for of in ["nothing", &session].into_iter().filter(|it| *it == "nothing" || is_whole) {
+            let is_left = path.ends_with("/events") || (method == "DELETE" && path.ends_with("{session}"));
+            for of in ["nothing", &session].into_iter().filter(|it| *it == "nothing" || !is_left) {
                 let path = path.replace("{session}", of).replace(['{', '}'], "");
                 for body in [json!({}), json!([]), json!({"no such field": 1})] {
                     check(&served, &format!("{method} {path}"), &body);
