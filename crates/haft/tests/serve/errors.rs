@@ -34,7 +34,8 @@ fn every_error_names_the_next_step() {
     let described = served.get("openapi.json");
     let mut errors = 0;
     let all = described["paths"].as_object().unwrap();
-    for (path, methods) in all.iter().filter(|it| *it.0 != "/api/v1/events") {
+    // MCP has errors of its own, and the list's stream no end.
+    for (path, methods) in all.iter().filter(|it| !["/api/v1/events", "/mcp"].contains(&it.0.as_str())) {
         for method in methods.as_object().unwrap().keys().map(|it| it.to_uppercase()) {
             // Streams have no end, and a deleted session no operations.
             let is_left = path.ends_with("/events") || (method == "DELETE" && path.ends_with("{session}"));
