@@ -1,9 +1,11 @@
 //! Work on engines under faults: no effect happens twice, no result is lost, and each call has an answer.
 //!
-//! `cargo run --release -p bench --bin engine_faults [-- --engine sqlite|nats|cluster] [--faults N] [--seed N] [--sample]`; by default
-//! 5,000 faults of each engine: `kill -9` of workers, senders and servers, stops of each that last longer than the lease,
+//! `cargo run --release -p bench --bin engine_faults [-- --engine sqlite|nats|cluster] [--faults N] [--seed N] [--only KINDS]
+//! [--sample]`; by default 5,000 faults of each engine: `kill -9` of workers, senders and servers, stops of each that last longer than the lease,
 //! which is 1 s, and, as root on Linux: partitions by network namespaces, wall clocks moved by libfaketime, a full disk (a small
 //! tmpfs below the engine), and a slow fsync (strace's inject). `cluster` is three servers, one of which fails at a time.
+//! `--only partition,clock` makes only these kinds, of kill-worker, kill-sender, stop-worker, stop-sender, kill-server, stop-server,
+//! partition, partition-server, clock, full-disk and slow-fsync. Runs beside each other don't share anything.
 //! `--sample` is less than two minutes. The server is a nats-server on PATH, or one that `uv` installs.
 
 use std::{
@@ -12,7 +14,7 @@ use std::{
     time::Instant,
 };
 
-use bench::engine_faults::{Load, Place, Trouble, run, run_sender, run_worker};
+use bench::engine_faults::{Fault, Load, Place, Trouble, run, run_sender, run_worker};
 
 const WHOLE: u64 = 5_000;
 const SAMPLE: u64 = 150;
@@ -45,7 +47,7 @@ fn main() -> Result<(), Trouble> {
     for place in places {
         let folder = tempfile::tempdir()?;
         let began = Instant::now();
-        let it = run(folder.path(), place, load)?;
+        let it = run(folder.path(), place, &load)?;
         writeln!(
             out,
             "| {place:?} | {} | {} | {} | {} ({}) | {} | {} | {} | {} | {:.0?} |",
@@ -79,7 +81,7 @@ fn main() -> Result<(), Trouble> {
 
 fn arguments(words: &[String]) -> Result<Arguments, Trouble> {
     let mut places = vec![Place::Sqlite, Place::Nats];
-    let mut load = Load { faults: WHOLE, seed: 20_261_128 };
+    let mut load = Load { faults: WHOLE, seed: 20_261_128, only: Vec::new() };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -87,6 +89,7 @@ fn arguments(words: &[String]) -> Result<Arguments, Trouble> {
             "--sample" => load.faults = SAMPLE,
             "--faults" => load.faults = value()?.parse()?,
             "--seed" => load.seed = value()?.parse()?,
+            "--only" => load.only = value()?.split(',').map(kind).collect::<Result<_, _>>()?,
             "--engine" => {
                 places = match value()?.as_str() {
                     "sqlite" => vec![Place::Sqlite],
@@ -103,4 +106,10 @@ fn arguments(words: &[String]) -> Result<Arguments, Trouble> {
         }
     }
     Ok(Arguments { places, load })
+}
+
+fn kind(name: &str) -> Result<Fault, Trouble> {
+    let found = Fault::ALL.iter().find(|it| it.0 == name).map(|it| it.1);
+    let names: Vec<&str> = Fault::ALL.iter().map(|it| it.0).collect();
+    found.ok_or_else(|| format!("{name:?} is not a kind of fault: give some of {}", names.join(",")).into())
 }

@@ -22,7 +22,7 @@ use std::{
 use engine::Options;
 
 pub use check::Counts;
-pub use run::{Load, Place, run};
+pub use run::{Fault, Load, Place, run};
 pub use sender::run_sender;
 pub use worker::run_worker;
 

@@ -43,31 +43,59 @@ pub enum Place {
 }
 
 /// The size of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Load {
     /// How many faults there are.
     pub faults: u64,
     /// The start of the random numbers that choose kinds and times.
     pub seed: u64,
+    /// The kinds of faults, of those that the engine and the machine allow; all of them if this is empty.
+    pub only: Vec<Fault>,
 }
 
 /// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fault {
+pub enum Fault {
+    /// `kill -9` of a worker.
     KillWorker,
+    /// `kill -9` of a sender.
     KillSender,
+    /// SIGSTOP of a worker for longer than its lease.
     StopWorker,
+    /// SIGSTOP of a sender.
     StopSender,
+    /// `kill -9` of a server, which is started again.
     KillServer,
+    /// SIGSTOP of a server.
     StopServer,
+    /// The link of a worker is cut.
     Partition,
+    /// The link of a node of a cluster is cut.
     PartitionServer,
+    /// The wall clock of a worker or a sender jumps.
     Clock,
+    /// The disk below the engine has no space left.
     FullDisk,
+    /// Each fsync of the engine takes longer.
     SlowFsync,
 }
 
 impl Fault {
+    /// Every kind, with its name on the command line.
+    pub const ALL: [(&'static str, Self); 11] = [
+        ("kill-worker", Self::KillWorker),
+        ("kill-sender", Self::KillSender),
+        ("stop-worker", Self::StopWorker),
+        ("stop-sender", Self::StopSender),
+        ("kill-server", Self::KillServer),
+        ("stop-server", Self::StopServer),
+        ("partition", Self::Partition),
+        ("partition-server", Self::PartitionServer),
+        ("clock", Self::Clock),
+        ("full-disk", Self::FullDisk),
+        ("slow-fsync", Self::SlowFsync),
+    ];
+
     fn name(self) -> &'static str {
         match self {
             Self::KillWorker => "kill -9 of a worker",
@@ -122,8 +150,8 @@ struct Run<'a> {
 /// Does a run in an empty folder, and compares its files.
 ///
 /// # Errors
-/// When a process cannot be started, or the files cannot be read.
-pub fn run(folder: &Path, place: Place, load: Load) -> Result<Counts, Trouble> {
+/// When a process cannot be started, the files cannot be read, or none of the wanted kinds of faults is possible.
+pub fn run(folder: &Path, place: Place, load: &Load) -> Result<Counts, Trouble> {
     let runtime = Runtime::new()?;
     let (workers, nodes) = match place {
         Place::Sqlite => (0, 0),
@@ -144,7 +172,16 @@ pub fn run(folder: &Path, place: Place, load: Load) -> Result<Counts, Trouble> {
             run.processes.push(Process { child, role, number });
         }
     }
-    let kinds = run.kinds();
+    let mut kinds = run.kinds();
+    kinds.retain(|it| load.only.is_empty() || load.only.contains(it));
+    if kinds.is_empty() {
+        let missing = run.surroundings.missing(place != Place::Sqlite).join(", ");
+        run.end();
+        return Err(format!(
+            "{place:?} has none of the wanted kinds of faults; not possible here: {missing}"
+        )
+        .into());
+    }
     let mut faults: BTreeMap<Fault, u64> = BTreeMap::new();
     let mut made = 0;
     while made < load.faults {
