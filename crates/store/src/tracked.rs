@@ -289,6 +289,14 @@ impl Tracked {
         Ok(self.undone(call)?.is_some_and(|it| it.whole || it.complete))
     }
 
+    /// Returns the call that undid the commands of this one; the outer `None` if it has none.
+    pub(crate) fn undone_by(&self, call: &str) -> Result<Option<Option<String>>, Fault> {
+        if self.call(call)?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(self.undone(call)?.filter(|it| it.whole || it.complete).map(|it| it.by)))
+    }
+
     fn names(&self) -> Result<Vec<String>, Fault> {
         match fs::read_dir(self.store.tracked_folder()) {
             Ok(entries) => Ok(entries.filter_map(|it| it.ok()?.file_name().into_string().ok()).collect()),

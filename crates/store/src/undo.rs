@@ -99,6 +99,34 @@ impl Store {
     pub fn undo(&self, scope: Scope, history: CallHistory, restore: Arc<dyn Restore>) -> CallUndo {
         CallUndo { store: self.clone(), scope, history, restore }
     }
+
+    /// Returns whether all changes of a call are undone now, and not done again. Blocks.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn is_undone(&self, call: &str) -> Result<bool, Fault> {
+        let (mut call, mut is_undone) = (call.to_owned(), false);
+        while let Some(by) = self.undone_by(&call)? {
+            (call, is_undone) = (by, !is_undone);
+        }
+        Ok(is_undone)
+    }
+
+    /// Returns the call that undid the last of this call's changes, if all are undone.
+    fn undone_by(&self, call: &str) -> Result<Option<String>, Fault> {
+        let of_commands = self.tracked().undone_by(call)?;
+        let of_call = call.to_owned();
+        let of_edits: Vec<Option<String>> = self.wait(move |database| {
+            database
+                .prepare_cached(
+                    "SELECT u.call FROM changes c LEFT JOIN undone u ON u.change = c.id WHERE c.call = ? ORDER BY u.at_ms",
+                )?
+                .query_map([of_call], |row| row.get(0))?
+                .collect()
+        })?;
+        let all: Option<Vec<String>> = of_edits.into_iter().chain(of_commands).collect();
+        Ok(all.and_then(|it| it.into_iter().next_back()))
+    }
 }
 
 impl Undo for CallUndo {

@@ -31,6 +31,42 @@ fn a_command_is_undone_shown_and_done_again() {
 }
 
 #[test]
+fn undo_of_a_file_that_a_command_replaced_shows_the_change_and_no_temporary_name() {
+    let test_ws = TestWorkspace::new();
+    let lines = |second: &str| format!("one\n{second}\nthree\nfour\nfive\nsix\nseven\n");
+    test_ws.put("a", lines("two"));
+    // It writes another file, and renames it over the first.
+    let call = shell(&test_ws, "sed -i s/two/TWO/ a");
+    let mut of = call;
+    for (now, gone, fresh) in [("two", "TWO", "two"), ("TWO", "two", "TWO"), ("two", "TWO", "two")] {
+        let undone = test_ws.run(&["undo", "--call", &of]);
+        assert_eq!((undone.code, test_ws.text("a")), (0, lines(now)), "{undone:?}");
+        let all = undone.out.clone() + &undone.err;
+        assert_eq!(all.matches(&format!("restored a (replaced by {of})")).count(), 1, "{all}");
+        assert!(all.contains(&format!("-{gone}\n")) && all.contains(&format!("+{fresh}\n")), "{all}");
+        assert!(all.contains("a (+1 -1)") && !all.contains("-seven") && !all.contains("+seven"), "{all}");
+        assert!(!all.contains("sed") && !all.contains("moved") && !all.contains("removed"), "{all}");
+        assert!(!all.contains("alone"), "nothing outside of the workspace is touched: {all}");
+        of = undone
+            .out
+            .lines()
+            .find_map(|it| it.strip_prefix("To redo: haft undo --call "))
+            .unwrap()
+            .to_owned();
+        let listed = test_ws.run(&["undo", "--list"]).out;
+        let row = listed.lines().find(|it| it.starts_with(&of)).unwrap_or_else(|| panic!("{listed}"));
+        assert!(row.contains("1 file changed: a") && !row.contains("moved"), "{row}");
+    }
+    // A file that was moved and then removed was removed.
+    test_ws.put("b", "b\n");
+    shell(&test_ws, "mv b c; rm c");
+    let log = test_ws.run(&["log", "--diff", "-n", "1"]).out;
+    assert!(log.contains("deleted b (+0 -1)") && !log.contains("moved"), "{log}");
+    let undone = test_ws.run(&["undo"]);
+    assert_eq!((undone.code, test_ws.text("b")), (0, "b\n".into()), "{undone:?}");
+}
+
+#[test]
 fn undo_leaves_a_file_alone_that_a_command_replaced_and_a_person_changed_since() {
     let test_ws = TestWorkspace::new();
     test_ws.put("a", "one\n");

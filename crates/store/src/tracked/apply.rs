@@ -6,6 +6,7 @@
 
 mod files;
 mod folders;
+mod lines;
 mod names;
 mod renames;
 
@@ -22,6 +23,7 @@ use kit::{
     tracking::{BeforeImage, Metadata, Node, rebase},
 };
 
+use self::lines::{Restored, What};
 use super::{
     Entry, Fold, Left, PLAN, Plan, Settled, Tracked, UNDONE, Undone,
     folder::{Spot, node_at},
@@ -204,6 +206,7 @@ impl Tracked {
             stuck: Vec::new(),
             times: Vec::new(),
             report: Report::default(),
+            restored: Vec::new(),
             put_back: Vec::new(),
             steps: 0,
             may_write,
@@ -283,6 +286,8 @@ struct Work<'a> {
     /// Folders that get their mode and time at the end.
     times: Vec<(PathBuf, Metadata, bool)>,
     report: Report,
+    /// The steps that changed something.
+    restored: Vec<Restored>,
     /// The entries that are as before the call now.
     put_back: Vec<usize>,
     /// The number of steps, which names points for deliberate faults.
@@ -322,7 +327,11 @@ impl Work<'_> {
             }
         }
         self.join_names()?;
-        self.finish_folders()
+        self.finish_folders()?;
+        let steps = std::mem::take(&mut self.restored);
+        let line = |path: &Path| format!("restored {} (replaced by {})", self.name(path), self.plan.call);
+        self.report.restored = lines::lines(&steps, line);
+        Ok(())
     }
 
     /// Returns the path of an entry while the renames after a segment, its own or an earlier one, are taken back.
@@ -405,7 +414,9 @@ impl Work<'_> {
         match refused {
             Ok(Step::Done(line)) => {
                 self.put_back.push(number);
-                self.report.restored.push(line);
+                let what =
+                    if matches!(entry.node, Node::Absent) { What::Removed(path) } else { What::Put(path) };
+                self.restored.push(Restored { what, line });
             }
             Ok(Step::Quiet) => self.put_back.push(number),
             Ok(Step::Same) => {

@@ -121,10 +121,12 @@ impl Recorder {
         self.log.write_all(&line)
     }
 
-    /// Records a path before it is changed, and the folder around it; also its extended attributes if they are about
+    /// Records a path before it is changed, and the folder around it if a name in it is about to change; also its extended attributes if they are about
     /// to be changed.
     pub(super) fn before(&mut self, path: &Path, keep: Keep, attributes: bool) -> io::Result<()> {
-        if let Some(folder) = path.parent()
+        // Permissions and times of a path are not in its folder.
+        if keep != Keep::Metadata
+            && let Some(folder) = path.parent()
             && !self.recorded.contains(folder)
         {
             let node = super::folder::node_at(folder)?;

@@ -10,7 +10,7 @@ use kit::{
     tracking::{BeforeImage, Node},
 };
 
-use super::{Entry, Left, Tracked, folder::node_at};
+use super::{Entry, Fold, Left, Tracked, folder::node_at};
 use crate::{
     Found, Hash,
     changes::{Version, Versions},
@@ -33,26 +33,18 @@ impl Tracked {
         let settled = self.settled(call)?;
         let mut shown = Vec::new();
         let mut sums: BTreeMap<PathBuf, Sum> = BTreeMap::new();
-        for (from, to) in fold.moved().iter().take(SHOWN) {
-            shown.push(moved(from, to));
-        }
-        let replaced: HashSet<PathBuf> = fold.replaced().collect();
-        for (number, entry) in fold.entries.iter().enumerate() {
-            let path = fold.present(&entry.path, entry.segment);
-            let unknown = Left { node: node_at(&path).ok(), ..Left::default() };
-            let left = settled.as_ref().and_then(|it| it.left.get(number)).unwrap_or(&unknown);
-            let Some(change) = Change::of(entry, left) else { continue };
-            let change = match (replaced.contains(&path), fold.is_replaced(entry)) {
-                (true, true) => Change::Changed,
-                // It is shown as the change of what it replaced.
-                (true, false) if change == Change::Created => continue,
-                _ => change,
-            };
+        let left_of = |number: usize, path: &Path| {
+            let left = settled.as_ref().and_then(|it| it.left.get(number)).cloned();
+            left.unwrap_or_else(|| Left { node: node_at(path).ok(), ..Left::default() })
+        };
+        let Net { moved, paths } = Net::of(&fold, left_of);
+        shown.extend(moved.iter().take(SHOWN).map(|(from, to)| of_move(from, to)));
+        for PathChange { path, entry, left, change } in paths {
             if shown.len() >= SHOWN {
                 sums.entry(path.parent().unwrap_or(Path::new("/")).to_owned()).or_default().add(change);
                 continue;
             }
-            shown.push(self.version(path, entry, left, fold.is_replaced(entry))?);
+            shown.push(self.version(path, entry, &left, fold.is_replaced(entry))?);
         }
         shown.extend(sums.into_iter().map(|(folder, sum)| Versions {
             path: folder,
@@ -98,20 +90,13 @@ impl Tracked {
     pub fn summary(&self, call: &str) -> Result<String, Fault> {
         let Some(fold) = self.fold(call)? else { return Ok("nothing".to_owned()) };
         let settled = self.settled(call)?.unwrap_or_default();
-        let replaced: HashSet<PathBuf> = fold.replaced().collect();
-        let moved = fold.moved();
+        let left_of = |number: usize, _: &Path| settled.left.get(number).cloned().unwrap_or_default();
+        let Net { moved, paths } = Net::of(&fold, left_of);
         let mut all = Sum::default();
         let mut folders: BTreeMap<PathBuf, usize> = BTreeMap::new();
         let mut names = Vec::new();
-        for (number, entry) in fold.entries.iter().enumerate() {
-            let left = settled.left.get(number).cloned().unwrap_or_default();
-            let Some(change) = Change::of(entry, &left) else { continue };
-            let path = fold.present(&entry.path, entry.segment);
-            match (replaced.contains(&path), fold.is_replaced(entry)) {
-                (true, true) => all.add(Change::Changed),
-                (true, false) if change == Change::Created => continue,
-                _ => all.add(change),
-            }
+        for PathChange { path, change, .. } in paths {
+            all.add(change);
             let path = path.strip_prefix(self.store.workspace()).unwrap_or(&path).to_owned();
             *folders.entry(path.parent().unwrap_or(Path::new("")).to_owned()).or_default() += 1;
             if names.len() <= NAMED {
@@ -235,7 +220,7 @@ impl Tracked {
     }
 }
 
-fn moved(from: &Path, to: &Path) -> Versions {
+fn of_move(from: &Path, to: &Path) -> Versions {
     Versions {
         path: to.to_owned(),
         before: Version::Unknown(format!("moved from {}", from.display())),
@@ -250,6 +235,70 @@ fn kind(node: &Node) -> String {
         Node::Folder(_) => "a folder".to_owned(),
         Node::Link { target, .. } => format!("a link to {}", target.to_string_lossy()),
         Node::Special(_) => "a pipe, a socket or a device".to_owned(),
+    }
+}
+
+/// The changes of a call as they are shown: without what it made only to replace something by it.
+struct Net<'a> {
+    /// The paths that it moved, from and to.
+    moved: Vec<(PathBuf, PathBuf)>,
+    paths: Vec<PathChange<'a>>,
+}
+
+/// The change of one path.
+struct PathChange<'a> {
+    path: PathBuf,
+    entry: &'a Entry,
+    left: Left,
+    change: Change,
+}
+
+impl<'a> Net<'a> {
+    /// Returns the changes of a call; `left_of` returns the state in which it left an entry with this present path.
+    fn of(fold: &'a Fold, left_of: impl Fn(usize, &Path) -> Left) -> Self {
+        let replaced: HashSet<PathBuf> = fold.replaced().collect();
+        let mut moved = fold.moved();
+        let all = fold.entries.iter().enumerate().filter_map(|(number, entry)| {
+            let path = fold.present(&entry.path, entry.segment);
+            let left = left_of(number, &path);
+            let change = Change::of(entry, &left)?;
+            let change = match (replaced.contains(&path), fold.is_replaced(entry)) {
+                (true, true) => Change::Changed,
+                // It is shown as the change of what it replaced.
+                (true, false) if change == Change::Created => return None,
+                _ => change,
+            };
+            Some(PathChange { path, entry, left, change })
+        });
+        let mut paths: Vec<_> = all.collect();
+        // A path that was moved and then removed was removed. The undo of a rename over a file does that, and puts
+        // back what was there.
+        let mut emptied = HashSet::new();
+        for it in paths.iter_mut().filter(|it| it.change == Change::Deleted) {
+            let original = fold.original(it.entry);
+            let count = moved.len();
+            moved.retain(|(from, _)| *from != original);
+            if moved.len() < count {
+                emptied.insert(original.clone());
+                it.path = original;
+            }
+        }
+        let (mut fresh, others): (Vec<_>, Vec<_>) =
+            paths.into_iter().partition(|it| it.change == Change::Created && emptied.contains(&it.path));
+        let mut paths = Vec::new();
+        for mut it in others {
+            let new = fresh.iter().position(|new| it.change == Change::Deleted && new.path == it.path);
+            if let Some(new) = new.map(|at| fresh.swap_remove(at)) {
+                it.left = Left { before: it.left.before, ..new.left };
+                match Change::of(it.entry, &it.left) {
+                    Some(change) => it.change = change,
+                    None => continue,
+                }
+            }
+            paths.push(it);
+        }
+        paths.extend(fresh);
+        Self { moved, paths }
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
         folder::{Spot, node_at},
         log::Keep,
     },
-    Work,
+    Restored, What, Work,
     files::{copy, finish, same},
     keeping_folder_time,
 };
@@ -93,8 +93,8 @@ impl Work<'_> {
             self.log.before(other, Keep::Copy, false)?;
             copy(path, &Spot::at(other)?.write()?, before.size)?;
             finish(&Spot::at(other)?, before)?;
-            let restored = format!("restored {} ({} bytes)", self.name(other), before.size);
-            self.report.restored.push(restored);
+            let line = format!("restored {} ({} bytes)", self.name(other), before.size);
+            self.restored.push(Restored { what: What::Put(other.to_owned()), line });
         }
         self.log.before(path, Keep::Link, false)?;
         let joined = keeping_folder_time(path, || replace_by_name_of(path, other));

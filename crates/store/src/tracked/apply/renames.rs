@@ -12,7 +12,7 @@ use kit::{
 
 use super::{
     super::folder::{Spot, node_at},
-    Step, Work, plain,
+    Restored, Step, What, Work, plain,
 };
 
 impl Work<'_> {
@@ -32,7 +32,8 @@ impl Work<'_> {
         let back = self.rename_back(number, &from_now, &to_now);
         match back {
             Ok(Step::Done(line)) => {
-                self.report.restored.push(line);
+                let what = What::Moved { from: to_now.clone(), to: from_now.clone() };
+                self.restored.push(Restored { what, line });
                 for (path, ..) in &mut self.times {
                     if let Some(back) = rebase(path, &to_now, &from_now) {
                         *path = back;
