@@ -121,18 +121,35 @@ pub(crate) fn may_be_too_much(count: u64, limits: AskLimits) -> bool {
     count > limits.files.min(FEW)
 }
 
-/// Returns whether so many losses are too much. `left` returns the number of files that are left, counted up to
+/// A limit of `[undo]` for deletions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AskLimit {
+    Files,
+    Percent,
+}
+
+impl AskLimit {
+    /// Returns its key in haft.toml.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Files => "ask_files",
+            Self::Percent => "ask_percent",
+        }
+    }
+}
+
+/// Returns the limit that so many losses exceed. `left` returns the number of files that are left, counted up to
 /// a maximum.
-pub(crate) fn is_too_much(count: u64, limits: AskLimits, left: impl FnOnce(u64) -> u64) -> bool {
+pub(crate) fn exceeded(count: u64, limits: AskLimits, left: impl FnOnce(u64) -> u64) -> Option<AskLimit> {
     if count > limits.files {
-        return true;
+        return Some(AskLimit::Files);
     }
     if count <= FEW {
-        return false;
+        return None;
     }
     // `count` is more than so many percent of `count + left`.
     let enough = (count * 100).div_ceil(limits.percent.max(1));
-    count * 100 > limits.percent * (count + left(enough))
+    (count * 100 > limits.percent * (count + left(enough))).then_some(AskLimit::Percent)
 }
 
 /// The excess, for the question and the answer.
@@ -140,6 +157,8 @@ pub(crate) fn is_too_much(count: u64, limits: AskLimits, left: impl FnOnce(u64) 
 pub(crate) struct TooMuch {
     /// Files that are deleted or emptied, by path.
     pub(crate) files: Vec<PathBuf>,
+    /// The limit that their number exceeds.
+    pub(crate) limit: Option<AskLimit>,
     /// Parts of repositories' histories.
     pub(crate) history: Vec<PathBuf>,
 }
@@ -325,17 +344,18 @@ mod tests {
     #[test]
     fn limit_is_a_number_or_a_part_of_the_workspace() {
         let left = |number: u64| move |most: u64| number.min(most);
-        assert!(!is_too_much(50, USUAL, left(100_000)));
-        assert!(is_too_much(51, USUAL, left(100_000)));
-        assert!(is_too_much(11, USUAL, left(40)), "11 of 51");
-        assert!(!is_too_much(11, USUAL, left(44)), "11 of 55 are exactly 20 %");
-        assert!(!is_too_much(10, USUAL, left(0)), "a few files are never a large part");
-        assert!(is_too_much(3, AskLimits { files: 2, percent: 20 }, left(100_000)));
+        let (files, percent) = (Some(AskLimit::Files), Some(AskLimit::Percent));
+        assert_eq!(exceeded(50, USUAL, left(100_000)), None);
+        assert_eq!(exceeded(51, USUAL, left(100_000)), files);
+        assert_eq!(exceeded(11, USUAL, left(40)), percent, "11 of 51");
+        assert_eq!(exceeded(11, USUAL, left(44)), None, "11 of 55 are exactly 20 %");
+        assert_eq!(exceeded(10, USUAL, left(0)), None, "a few files are never a large part");
+        assert_eq!(exceeded(3, AskLimits { files: 2, percent: 20 }, left(100_000)), files);
         assert!(!may_be_too_much(10, USUAL) && may_be_too_much(11, USUAL));
         assert!(may_be_too_much(1, AskLimits { files: 0, percent: 100 }));
         let counted = |limits, number| {
             let mut most = 0;
-            is_too_much(number, limits, |it| {
+            exceeded(number, limits, |it| {
                 most = it;
                 0
             });

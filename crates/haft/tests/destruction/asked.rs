@@ -134,6 +134,21 @@ fn workspace_file_can_t_raise_the_limits() {
 }
 
 #[test]
+fn refusal_names_the_limit_that_was_exceeded() {
+    let test_ws = TestWorkspace::new();
+    prepare(&test_ws, "mkdir many; for i in $(seq 30); do echo $i > many/$i; done");
+    let denied = |command: &str| test_ws.call("shell", &json!({"command": command})).must("denied").text();
+    let part = denied("rm -rf many");
+    assert!(part.contains("`ask_percent` of `[undo]`") && !part.contains("ask_files"), "{part}");
+    script(
+        &test_ws,
+        "mkdir rest; for i in $(seq 900); do echo $i > rest/$i; done; for i in $(seq 60); do echo $i > many/$i; done",
+    );
+    let number = denied("rm -rf many");
+    assert!(number.contains("`ask_files` of `[undo]`") && !number.contains("ask_percent"), "{number}");
+}
+
+#[test]
 fn patterns_that_the_session_added_make_nothing_ignored() {
     kit::needs!(Git);
     let test_ws = repository();

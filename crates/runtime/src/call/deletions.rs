@@ -67,6 +67,7 @@ impl Deletions<'_> {
         };
         let Candidates { mut files, gone, history } = found;
         let limits = self.session.execution().ask_limits();
+        let mut limit = None;
         if too_much::may_be_too_much(files.len() as u64, limits) {
             let execution = self.session.execution().of_check();
             let roots = execution.roots();
@@ -74,14 +75,15 @@ impl Deletions<'_> {
             files.retain(|it| !recoverable.contains(it));
             let count = files.len() as u64;
             let counted = move |most: u64| files_in(&roots, most);
-            let judged = tokio::task::spawn_blocking(move || too_much::is_too_much(count, limits, counted));
-            if !judged.await.map_err(|error| Fault::bug(error.to_string()))? {
+            let judged = tokio::task::spawn_blocking(move || too_much::exceeded(count, limits, counted));
+            limit = judged.await.map_err(|error| Fault::bug(error.to_string()))?;
+            if limit.is_none() {
                 files.clear();
             }
         } else {
             files.clear();
         }
-        Ok((!files.is_empty() || !history.is_empty()).then_some(TooMuch { files, history }))
+        Ok((!files.is_empty() || !history.is_empty()).then_some(TooMuch { files, limit, history }))
     }
 
     /// Puts everything back that the call changed, asks the person about its title, arguments and deletions, and does
@@ -101,7 +103,12 @@ impl Deletions<'_> {
         let rule = Rule {
             name: RULE,
             about: too_much.summary(&workspace),
-            says: "that is more than a command may delete unasked ([undo] ask_files, ask_percent)".to_owned(),
+            says: match too_much.limit {
+                Some(limit) => {
+                    format!("that is more than a command may delete unasked ([undo] {})", limit.key())
+                }
+                None => "a command may not do that to the history of a repository unasked".to_owned(),
+            },
             offers: Vec::new(),
             firm: true,
         };
@@ -133,8 +140,14 @@ impl Deletions<'_> {
             [] => "Everything that the command changed was put back: nothing was changed.".to_owned(),
             left => format!("What the command changed was put back, but for: {}.", left.join("; ")),
         };
-        let next = "Delete less at a time, name exactly the files that have to go, or ask the person. A person can raise \
-                    `ask_files` of `[undo]` in their own haft.toml.";
+        let next = match too_much.limit {
+            Some(limit) => format!(
+                "Delete less at a time, name exactly the files that have to go, or ask the person. A person can raise `{}` of \
+                 `[undo]` in their own haft.toml.",
+                limit.key()
+            ),
+            None => "Leave the history to git's own commands, or ask the person.".to_owned(),
+        };
         Err(Fault { next: None, ..refused }.next(format!("{outcome} {next}")))
     }
 
