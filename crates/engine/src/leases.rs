@@ -387,11 +387,10 @@ impl<S: Storage> Engine for Leases<S> {
 
     async fn watch(&self, key: &Key, after: u64) -> Result<BoxStream<'static, Result<Update>>> {
         let id = key.text();
-        if self.0.storage.load(&id).await?.is_none() {
-            return Err(unknown(&id));
-        }
         let shared = Arc::clone(&self.0);
-        Ok(watch(shared, id, after).boxed())
+        let rows = Arc::clone(&shared.storage).follow(id.clone(), after).await?;
+        let rows = rows.ok_or_else(|| unknown(&id))?;
+        Ok(watch(shared, id, after, rows).boxed())
     }
 
     async fn cancel(&self, key: &Key) -> Result<Status> {
@@ -464,14 +463,14 @@ impl<S: Storage> Engine for Leases<S> {
     }
 }
 
-/// Streams the states and events of one piece of work, and takes it over once its holder is lost.
+/// Streams the states and events of one piece of work from its rows, and takes it over once its holder is lost.
 fn watch<S: Storage>(
     shared: Arc<Shared<S>>,
     id: String,
     mut after: u64,
+    mut followed: BoxStream<'static, Result<Followed>>,
 ) -> impl futures_util::Stream<Item = Result<Update>> + Send {
     async_stream::stream! {
-        let mut followed = Arc::clone(&shared.storage).follow(id.clone(), after);
         let mut observed: Option<(Observed, Record)> = None;
         let mut shown: Option<Status> = None;
         loop {

@@ -10,6 +10,7 @@
 //! - The stream `haft_workers` has announcements, which the server removes by their time to live, and requests to workers.
 
 mod blobs;
+mod follower;
 mod mirror;
 mod notices;
 mod observer;
@@ -46,6 +47,7 @@ use crate::{
     storage::{Followed, Notified, Row, Storage},
 };
 use blobs::Blobs;
+use follower::Follower;
 use mirror::Mirror;
 use notices::Notices;
 use observer::Election;
@@ -383,19 +385,21 @@ impl Storage for Nats {
         Ok(self.mirror().await?.records())
     }
 
-    fn follow(self: Arc<Self>, id: String, _: u64) -> BoxStream<'static, Result<Followed>> {
+    async fn follow(
+        self: Arc<Self>,
+        id: String,
+        _: u64,
+    ) -> Result<Option<BoxStream<'static, Result<Followed>>>> {
+        let filters = [format!("w.{id}"), format!("e.{id}.*")].map(|it| subject(&it)).to_vec();
+        let all = ordered(&self.bucket, &self.client, filters.clone(), DeliverPolicy::All).await?;
+        let (mut messages, pending) = all;
+        // The node of the consumer may be behind the stream's leader.
+        if pending == 0 && self.load(&id).await?.is_none() {
+            return Ok(None);
+        }
         let rows = async_stream::try_stream! {
-            let filters = [format!("w.{id}"), format!("e.{id}.*")].map(|it| subject(&it)).to_vec();
             let mut next = None;
             loop {
-                let from = match next {
-                    Some(start_sequence) => DeliverPolicy::ByStartSequence { start_sequence },
-                    None => DeliverPolicy::All,
-                };
-                let Ok((mut messages, _)) = ordered(&self.bucket, &self.client, filters.clone(), from).await else {
-                    sleep(PAUSE).await;
-                    continue;
-                };
                 while let Some(Ok(message)) = messages.next().await {
                     let sequence = sequence_of(&message)?;
                     next = Some(sequence + 1);
@@ -410,10 +414,19 @@ impl Storage for Nats {
                         yield Followed::Event(Event { number: number_of(&message.subject)?, value });
                     }
                 }
-                sleep(PAUSE).await;
+                messages = loop {
+                    sleep(PAUSE).await;
+                    let from = match next {
+                        Some(start_sequence) => DeliverPolicy::ByStartSequence { start_sequence },
+                        None => DeliverPolicy::All,
+                    };
+                    if let Ok((again, _)) = ordered(&self.bucket, &self.client, filters.clone(), from).await {
+                        break again;
+                    }
+                };
             }
         };
-        rows.boxed()
+        Ok(Some(rows.boxed()))
     }
 
     async fn put(&self, source: Source) -> Result<BlobId> {

@@ -173,7 +173,14 @@ impl Storage for Sqlite {
         self.read(|it| rows::open_records(it)).await
     }
 
-    fn follow(self: Arc<Self>, id: String, mut after: u64) -> BoxStream<'static, Result<Followed>> {
+    async fn follow(
+        self: Arc<Self>,
+        id: String,
+        mut after: u64,
+    ) -> Result<Option<BoxStream<'static, Result<Followed>>>> {
+        if self.load(&id).await?.is_none() {
+            return Ok(None);
+        }
         let rows = async_stream::try_stream! {
             let mut changes = self.changes.subscribe();
             let mut shown = None;
@@ -192,7 +199,7 @@ impl Storage for Sqlite {
                 changed(&mut changes).await?;
             }
         };
-        rows.boxed()
+        Ok(Some(rows.boxed()))
     }
 
     async fn put(&self, source: Source) -> Result<BlobId> {

@@ -71,8 +71,13 @@ pub(crate) trait Storage: Send + Sync + 'static {
     /// Returns the records that have not ended, oldest first.
     async fn open_records(&self) -> Result<Vec<Row>>;
 
-    /// Streams the events after number `after` and the changes of the record, in the order in which they were stored.
-    fn follow(self: Arc<Self>, id: String, after: u64) -> BoxStream<'static, Result<Followed>>;
+    /// Streams the events after number `after` and the changes of the record, in the order in which they were stored. Returns
+    /// `None` if there is no such record.
+    async fn follow(
+        self: Arc<Self>,
+        id: String,
+        after: u64,
+    ) -> Result<Option<BoxStream<'static, Result<Followed>>>>;
 
     async fn put(&self, source: Source) -> Result<BlobId>;
     async fn has(&self, id: &BlobId) -> Result<bool>;

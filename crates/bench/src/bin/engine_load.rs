@@ -153,14 +153,22 @@ async fn parts(
 
     let processes = [Some(std::process::id()), server];
     let before = processes.map(|it| it.map_or(0, resident));
-    let mut watches = Vec::new();
+    let (mut watches, mut offered, mut watched) = (Vec::new(), Vec::new(), Vec::new());
     for step in 0..size.sessions {
         let key = key("waits", step);
+        let began = Instant::now();
         engine.offer(work(key.clone(), 0.into(), false)).await?;
+        offered.push(began.elapsed());
+        let began = Instant::now();
         let mut watch = engine.watch(&key, 0).await?;
         let _ = watch.next().await;
+        watched.push(began.elapsed());
         watches.push(watch);
     }
+    let last = watched.split_off(watched.len() - watched.len() / 10);
+    watched.truncate(last.len());
+    writeln!(out, "{name}: an offer that waits: {}", shown(offered))?;
+    writeln!(out, "{name}: its watch, the first tenth: {}; the last tenth: {}", shown(watched), shown(last))?;
     let after = processes.map(|it| it.map_or(0, resident));
     let each = |at: usize| {
         let grown = after.get(at).copied().unwrap_or(0).saturating_sub(before.get(at).copied().unwrap_or(0));

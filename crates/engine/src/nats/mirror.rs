@@ -12,13 +12,9 @@ use async_nats::{
     jetstream::{Message, consumer::DeliverPolicy, stream::Stream},
 };
 use parking_lot::Mutex;
-use tokio::{
-    sync::watch,
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::timeout};
 
-use super::{PAUSE, decoded, ordered, sequence_of, subject, unreachable};
+use super::{Follower, decoded, ordered, sequence_of, subject, unreachable};
 use crate::{Result, record::Record, storage::Row};
 
 /// How long the first copy may take.
@@ -26,7 +22,7 @@ const FIRST_COPY: Duration = Duration::from_secs(30);
 
 pub(super) struct Mirror {
     state: Arc<State>,
-    task: JoinHandle<()>,
+    _follower: Follower,
 }
 
 struct State {
@@ -44,8 +40,10 @@ struct Entry {
 impl Mirror {
     pub(super) fn start(bucket: Stream, client: Client) -> Arc<Self> {
         let state = Arc::new(State { records: Mutex::default(), ready: watch::channel(false).0 });
-        let task = tokio::spawn(run(Arc::clone(&state), bucket, client));
-        Arc::new(Self { state, task })
+        let copied = Arc::clone(&state);
+        let follower =
+            Follower::start("the records", move || copy(Arc::clone(&copied), bucket.clone(), client.clone()));
+        Arc::new(Self { state, _follower: follower })
     }
 
     /// Waits until the copy is complete.
@@ -63,31 +61,17 @@ impl Mirror {
     }
 }
 
-impl Drop for Mirror {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn run(state: Arc<State>, bucket: Stream, client: Client) {
-    loop {
-        if let Err(error) = copy(&state, &bucket, &client).await {
-            tracing::warn!(%error, "the records could not be followed; trying again");
-        }
-        sleep(PAUSE).await;
-    }
-}
-
-async fn copy(state: &State, bucket: &Stream, client: &Client) -> Result<()> {
+async fn copy(state: Arc<State>, bucket: Stream, client: Client) -> Result<()> {
     let filters = vec![subject("w.*")];
-    let (mut messages, mut pending) = ordered(bucket, client, filters, DeliverPolicy::LastPerSubject).await?;
+    let (mut messages, mut pending) =
+        ordered(&bucket, &client, filters, DeliverPolicy::LastPerSubject).await?;
     loop {
         if pending == 0 {
             state.ready.send_if_modified(|it| !std::mem::replace(it, true));
         }
         let Some(message) = messages.next().await else { return Ok(()) };
         let message = message.map_err(unreachable)?;
-        apply(state, &message)?;
+        apply(&state, &message)?;
         pending = message.info().map_err(unreachable)?.pending;
     }
 }

@@ -11,9 +11,9 @@ use std::{
 use async_nats::{Client, Subscriber};
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use tokio::{sync::watch, task::JoinHandle, time::sleep};
+use tokio::sync::watch;
 
-use super::{PAUSE, unreachable};
+use super::{Follower, unreachable};
 use crate::Result;
 
 const SUBJECT: &str = "haft.notice";
@@ -21,7 +21,7 @@ const SUBJECT: &str = "haft.notice";
 /// The notifications that this process received.
 pub(super) struct Notices {
     state: Arc<State>,
-    task: JoinHandle<()>,
+    _follower: Follower,
 }
 
 struct State {
@@ -49,8 +49,13 @@ impl Notices {
     pub(super) async fn start(client: &Client, lease: Duration) -> Result<Self> {
         let state =
             Arc::new(State { named: Mutex::default(), changes: watch::channel(0).0, lasts: lease * 2 });
-        let task = tokio::spawn(run(Arc::clone(&state), client.clone(), subscribe(client).await?));
-        Ok(Self { state, task })
+        // Its notifications count from now on.
+        let mut first = Some(subscribe(client).await?);
+        let (followed, client) = (Arc::clone(&state), client.clone());
+        let follower = Follower::start("notifications", move || {
+            follow(Arc::clone(&followed), client.clone(), first.take())
+        });
+        Ok(Self { state, _follower: follower })
     }
 
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
@@ -63,25 +68,18 @@ impl Notices {
     }
 }
 
-impl Drop for Notices {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn run(state: Arc<State>, client: Client, mut notices: Subscriber) {
-    loop {
-        while let Some(notice) = notices.next().await {
-            if let Some(id) = notice.subject.rsplit('.').next() {
-                let mut named = state.named.lock();
-                named.retain(|_, since| since.elapsed() < state.lasts);
-                named.insert(id.to_owned(), Instant::now());
-            }
-            state.changes.send_modify(|it| *it = it.wrapping_add(1));
+async fn follow(state: Arc<State>, client: Client, subscriber: Option<Subscriber>) -> Result<()> {
+    let mut notices = match subscriber {
+        Some(subscriber) => subscriber,
+        None => subscribe(&client).await?,
+    };
+    while let Some(notice) = notices.next().await {
+        if let Some(id) = notice.subject.rsplit('.').next() {
+            let mut named = state.named.lock();
+            named.retain(|_, since| since.elapsed() < state.lasts);
+            named.insert(id.to_owned(), Instant::now());
         }
-        sleep(PAUSE).await;
-        if let Ok(again) = subscribe(&client).await {
-            notices = again;
-        }
+        state.changes.send_modify(|it| *it = it.wrapping_add(1));
     }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use super::{ANSWER, LastRawMessageErrorKind, Nats, PAUSE, decoded, encoded, ordered, unreachable};
+use super::{ANSWER, Follower, LastRawMessageErrorKind, Nats, decoded, encoded, ordered, unreachable};
 use crate::{Control, Error, Result, Worker, key::part};
 use async_nats::{
     Client, HeaderMap,
@@ -10,11 +10,7 @@ use async_nats::{
 };
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use tokio::{
-    sync::watch,
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::timeout};
 
 /// How long a request to a worker is stored.
 const CONTROL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -71,13 +67,7 @@ pub(super) struct Requests(Mutex<HashMap<String, Followed>>);
 
 struct Followed {
     seen: watch::Receiver<Seen>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Followed {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    _follower: Follower,
 }
 
 /// The request to a worker, as far as it is known.
@@ -97,8 +87,11 @@ impl Requests {
         }
         let (tell, seen) = watch::channel(Seen::Unknown);
         let (client, presence) = (nats.client.clone(), nats.presence.clone());
-        let task = tokio::spawn(follow(client, presence, subject_of("control", worker), tell));
-        all.insert(worker.to_owned(), Followed { seen: seen.clone(), task });
+        let subject = subject_of("control", worker);
+        let follower = Follower::start("requests to a worker", move || {
+            follow(client.clone(), presence.clone(), subject.clone(), tell.clone())
+        });
+        all.insert(worker.to_owned(), Followed { seen: seen.clone(), _follower: follower });
         seen
     }
 }
@@ -130,30 +123,25 @@ fn closed(error: &watch::error::RecvError) -> Error {
 }
 
 /// Follows the requests to one worker.
-async fn follow(client: Client, presence: Stream, subject: String, tell: watch::Sender<Seen>) {
+async fn follow(client: Client, presence: Stream, subject: String, tell: watch::Sender<Seen>) -> Result<()> {
+    // First the subscription, so that nothing falls in between.
+    let mut requests = client.subscribe(subject.clone()).await.map_err(unreachable)?;
     loop {
-        // First the subscription, so that nothing falls in between.
-        let Ok(mut requests) = client.subscribe(subject.clone()).await else {
-            sleep(PAUSE).await;
-            continue;
-        };
-        loop {
-            match stored(&presence, &subject).await {
-                Ok(Some(control)) => drop(tell.send_replace(Seen::Request(control))),
-                Ok(None) => drop(tell.send_replace(Seen::Nothing)),
-                Err(error) => {
-                    tracing::debug!(%error, "requests to this worker could not be read; trying again");
+        match stored(&presence, &subject).await {
+            Ok(Some(control)) => drop(tell.send_replace(Seen::Request(control))),
+            Ok(None) => drop(tell.send_replace(Seen::Nothing)),
+            Err(error) => {
+                tracing::debug!(%error, "requests to this worker could not be read; trying again");
+            }
+        }
+        match timeout(LOOK, requests.next()).await {
+            Ok(Some(request)) => {
+                if let Ok(control) = decoded(&subject, &request.payload) {
+                    tell.send_replace(Seen::Request(control));
                 }
             }
-            match timeout(LOOK, requests.next()).await {
-                Ok(Some(request)) => {
-                    if let Ok(control) = decoded(&subject, &request.payload) {
-                        tell.send_replace(Seen::Request(control));
-                    }
-                }
-                Ok(None) => break,
-                Err(_) => {}
-            }
+            Ok(None) => return Ok(()),
+            Err(_) => {}
         }
     }
 }

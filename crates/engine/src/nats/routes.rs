@@ -7,14 +7,14 @@ use async_nats::{
     jetstream::{consumer::DeliverPolicy, stream::Stream},
 };
 use parking_lot::Mutex;
-use tokio::{sync::watch, task::JoinHandle, time::sleep};
+use tokio::sync::watch;
 
-use super::{PAUSE, decoded, ordered, subject, unreachable};
+use super::{Follower, decoded, ordered, subject, unreachable};
 use crate::{Result, Worker, work::Route};
 
 pub(super) struct Routes {
     state: Arc<State>,
-    task: JoinHandle<()>,
+    _follower: Follower,
 }
 
 struct State {
@@ -25,8 +25,11 @@ struct State {
 impl Routes {
     pub(super) fn start(bucket: Stream, client: Client) -> Self {
         let state = Arc::new(State { routes: Mutex::default(), changes: watch::channel(0).0 });
-        let task = tokio::spawn(run(Arc::clone(&state), bucket, client));
-        Self { state, task }
+        let followed = Arc::clone(&state);
+        let follower = Follower::start("the queues", move || {
+            follow(Arc::clone(&followed), bucket.clone(), client.clone())
+        });
+        Self { state, _follower: follower }
     }
 
     /// Is notified of each new queue.
@@ -41,23 +44,8 @@ impl Routes {
     }
 }
 
-impl Drop for Routes {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn run(state: Arc<State>, bucket: Stream, client: Client) {
-    loop {
-        if let Err(error) = follow(&state, &bucket, &client).await {
-            tracing::warn!(%error, "the queues could not be followed; trying again");
-        }
-        sleep(PAUSE).await;
-    }
-}
-
-async fn follow(state: &State, bucket: &Stream, client: &Client) -> Result<()> {
-    let all = ordered(bucket, client, vec![subject("r.*")], DeliverPolicy::LastPerSubject).await?;
+async fn follow(state: Arc<State>, bucket: Stream, client: Client) -> Result<()> {
+    let all = ordered(&bucket, &client, vec![subject("r.*")], DeliverPolicy::LastPerSubject).await?;
     let (mut messages, _) = all;
     while let Some(message) = messages.next().await {
         let message = message.map_err(unreachable)?;
