@@ -27,7 +27,7 @@ pub(crate) const TOKEN: usize = 4;
 const AT_HOME: [&str; 2] = ["ask_user", "subagent"];
 
 /// The bytes around a tool in its declaration to a model.
-const AROUND: usize = 60;
+pub(crate) const AROUND: usize = 60;
 
 /// A person's configuration of tool lists.
 #[derive(Debug, Clone, Default)]

@@ -76,9 +76,7 @@ fn with_anchors(call: &Landing, now: &Loaded, diff: &str, why: Fault) -> Fault {
     let fault = match plan_large(&current, Some(&identity), views, &file, &edits, || Ok(())) {
         Ok(plan) => plan.refused(views, &file, Some(&identity), why),
         // Its lines are those nearest to the ones that the change is about.
-        Err(fault) if fault.seen.is_some() => {
-            Fault { kind: Kind::Stale, what: format!("{}\n{}", why.what, fault.what), ..fault }
-        }
+        Err(Fault { seen: Some(seen), .. }) => why.seen(*seen),
         // No line of it is like them.
         Err(_) => {
             let fault = with_change(
@@ -90,7 +88,7 @@ fn with_anchors(call: &Landing, now: &Loaded, diff: &str, why: Fault) -> Fault {
             return fault.next("If the change is still wanted, read the file and make it again.");
         }
     };
-    fault.next("If the change is still wanted, make it again by these anchors.")
+    fault.next("If the change is still wanted, make it again on these lines, which are those of now.")
 }
 
 fn with_change(call: &Landing, fault: Fault, title: &str, change: &str) -> Fault {

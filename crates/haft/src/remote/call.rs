@@ -32,8 +32,8 @@ pub(crate) struct CallResult {
     pub(crate) answer: Value,
     /// The exit code of `haft call`.
     pub(crate) code: u8,
-    /// The host that ran it.
-    pub(crate) host: String,
+    /// The id of the worker that ran it.
+    pub(crate) worker: String,
     /// Its duration in milliseconds.
     pub(crate) ms: u64,
 }

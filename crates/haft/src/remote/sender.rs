@@ -23,6 +23,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Time in which a worker has to end cancelled work; then the sender stops waiting.
 const CANCEL: Duration = Duration::from_secs(10);
 
+/// How many workers are named that lack a label.
+const NAMED: usize = 3;
+
 /// Work of one workspace, on its way to workers.
 pub(crate) struct Sender {
     pub(crate) engine: Arc<dyn Engine>,
@@ -229,9 +232,13 @@ fn why(workers: &[Worker], work: &Work) -> String {
     let fits: Vec<&Worker> =
         workers.iter().filter(there).filter(|it| work.labels.is_subset(&it.labels)).collect();
     if fits.is_empty() {
-        let count = kit::counted(workers.len(), "worker");
+        let of_worker = |it: &Worker| format!("{} has {}", it.id, shown(&it.labels));
+        let mut there: Vec<String> = workers.iter().filter(there).take(NAMED).map(of_worker).collect();
+        let others = workers.iter().filter(|it| !it.draining).count() - there.len();
+        there.extend((others > 0).then(|| format!("{others} more")));
         return format!(
-            "none of {count} has the labels {labels}; start one: `haft worker{}`",
+            "no worker has the labels {labels} ({}); start one: `haft worker{}`",
+            there.join("; "),
             labels_option(&work.labels)
         );
     }
@@ -310,7 +317,10 @@ mod tests {
         for (workers, says) in [
             (vec![], "no worker is there; start one: `haft worker --labels gpu`"),
             (vec![draining], "no worker is there"),
-            (vec![worker(&["cpu"])], "none of 1 worker has the labels gpu"),
+            (
+                vec![worker(&["cpu"])],
+                "no worker has the labels gpu (box-1 has cpu); start one: `haft worker --labels gpu`",
+            ),
             (vec![other], "are of haft 0.9.0 (protocol 2), and this is haft 0.1.0 (protocol 1); install"),
             (vec![able.clone()], "worker box-1 lacks the secret `github`"),
         ] {

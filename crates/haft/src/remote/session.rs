@@ -34,8 +34,8 @@ pub(super) struct Shared {
     pub(super) folder: WorkerFolder,
     /// Knows the worker's secrets, which do not travel.
     pub(super) runtime: Runtime,
-    /// The worker's host, for the sender.
-    pub(super) host: String,
+    /// The worker's id, for the sender.
+    pub(super) id: String,
     /// The worker's global options, as arguments.
     pub(super) arguments: Vec<String>,
     /// The worker's own options of agents.
@@ -53,8 +53,8 @@ pub(crate) struct SessionResult {
     pub(crate) ended: Value,
     /// The exit code of `haft run`.
     pub(crate) code: u8,
-    /// The host that ran it.
-    pub(crate) host: String,
+    /// The id of the worker that ran it.
+    pub(crate) worker: String,
     /// Its duration in milliseconds.
     pub(crate) ms: u64,
 }
@@ -71,7 +71,7 @@ impl SessionResult {
             _ => {
                 let why = self.ended.get("error").and_then(|it| it.get("what")).and_then(Value::as_str);
                 let why = why.unwrap_or("it did not end");
-                Err(Fault::new(Kind::Failed, format!("on {}: {why}", self.host)))
+                Err(Fault::new(Kind::Failed, format!("on {}: {why}", self.worker)))
             }
         }
     }
@@ -183,10 +183,10 @@ impl Shared {
         };
         let code = end.code.and_then(|it| u8::try_from(it).ok()).unwrap_or(1);
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let host = self.host.clone();
+        let worker = self.id.clone();
         let result = match job {
-            Job::Session(_) => serde_json::to_value(SessionResult { ended, code, host, ms }),
-            Job::Call(_) => serde_json::to_value(CallResult { answer: ended, code, host, ms }),
+            Job::Session(_) => serde_json::to_value(SessionResult { ended, code, worker, ms }),
+            Job::Call(_) => serde_json::to_value(CallResult { answer: ended, code, worker, ms }),
         };
         Ok(Outcome::Done { result: result.unwrap_or_default(), patch })
     }

@@ -132,7 +132,7 @@ fn words(task: &Delegated) -> String {
 fn report(result: SessionResult, profile: Option<String>, landed: &[Landed]) -> Result<Report, Fault> {
     let end = match result.is_complete()? {
         true => TaskEnd::Completed,
-        false => TaskEnd::Limit(format!("a limit on {}", result.host)),
+        false => TaskEnd::Limit(format!("a limit on {}", result.worker)),
     };
     let mut notes: Vec<String> = changed_here(landed).map(|it| format!("changed {it}")).into_iter().collect();
     let refused =
@@ -147,7 +147,7 @@ fn report(result: SessionResult, profile: Option<String>, landed: &[Landed]) -> 
         tokens: result.tokens("input") + result.tokens("output"),
         cost: result.cost(),
         took: std::time::Duration::from_millis(result.ms),
-        agent: result.host,
+        agent: result.worker,
         notes,
     })
 }

@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use engine::{Control, Engine, PROTOCOL, Worker as About};
+use engine::{Control, Engine, Grain, PROTOCOL, Work, Worker as About};
 use futures_util::{
     FutureExt as _, StreamExt as _,
     future::{LocalBoxFuture, OptionFuture},
     stream::FuturesUnordered,
 };
 use kit::{Fault, Kind, deliberate_faults::is_broken};
+use serde_json::Value;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{Instant, sleep, sleep_until},
@@ -16,10 +17,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{ANY, fault, folders::WorkerFolder, has, session::Shared, shown};
-use crate::{Options, Place, agent_options::AgentOptions, print};
+use crate::{Options, Place, agent_options::AgentOptions, print, terminal::abbreviate};
 
 /// Pause after the engine could not be reached.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// Maximum length of a task's words in the log, in letters.
+const WORDS: usize = 60;
 
 /// Pause between two requests for orders, once one was received.
 const ORDERS: Duration = Duration::from_millis(200);
@@ -99,8 +103,8 @@ impl Worker {
         let mut labels = offers.labels;
         labels.extend(own_labels(&host));
         let about = About {
-            id,
-            host: host.clone(),
+            id: id.clone(),
+            host,
             labels,
             slots: offers.slots,
             busy: 0,
@@ -111,7 +115,7 @@ impl Worker {
         };
         let arguments = Options { session: None, ..options.clone() }.as_arguments();
         let stop = CancellationToken::new();
-        let shared = Arc::new(Shared { engine, folder, runtime, host, arguments, agent, steps, stop });
+        let shared = Arc::new(Shared { engine, folder, runtime, id, arguments, agent, steps, stop });
         Ok(Self { shared, about })
     }
 
@@ -155,7 +159,7 @@ impl Worker {
                     claiming = None;
                     match claimed {
                         Ok(Some((work, lease))) => {
-                            print::err(&format!("haft: {} begins", work.key));
+                            print::err(&format!("haft: {} begins: {}", work.key, about_work(&work)));
                             running.push(shared.clone().run(work, lease).boxed_local());
                         }
                         // Orders come by themselves.
@@ -216,6 +220,15 @@ async fn orders(engine: &dyn Engine, id: &str, draining: bool) -> Order {
             Ok(Control::Drain) => sleep(ORDERS).await,
             Err(_) => sleep(AGAIN).await,
         }
+    }
+}
+
+/// Describes a piece of work for the person at the worker, who sees keys only otherwise.
+fn about_work(work: &Work) -> String {
+    let text = |name: &str| work.task.get(name).and_then(Value::as_str).unwrap_or_default();
+    match work.grain {
+        Grain::Session => abbreviate::line(text("words"), WORDS),
+        Grain::Call => format!("a call of {}", text("tool")),
     }
 }
 

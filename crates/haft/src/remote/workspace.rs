@@ -39,6 +39,9 @@ pub(crate) struct Landed {
     /// Whether nothing was written because it was as the patch makes it already.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) already: bool,
+    /// The call here that changed it, or refused to.
+    #[serde(skip)]
+    pub(crate) call: String,
 }
 
 impl Landed {
@@ -195,7 +198,7 @@ impl Travel<'_> {
                 Fate::Refused(fault) => Some(fault.as_text()),
                 Fate::Landed | Fate::Already => None,
             };
-            Landed { path: it.path, refused, already }
+            Landed { path: it.path, refused, already, call: landing.call.clone() }
         });
         Ok(files.collect())
     }

@@ -231,12 +231,27 @@ fn without_jobs(answer: &mut Answer, jobs: &[String]) {
         answer.notes.push(format!("{jobs} was stopped on the worker: nothing runs on after a call there"));
         return;
     }
-    let what = format!(
-        "the command had not ended when its time was over, and was stopped on the worker ({jobs}): it happened in part"
-    );
+    let what = "the command had not ended when its time was over, and was stopped on the worker: it happened in part";
     let fault = Fault::new(Kind::Timeout, what)
         .next("Give it a longer `wait_ms` (at most 3600000), or send a session: `haft run --on LABELS`.");
-    answer.result = Err(fault.seen(output.clone()));
+    let mut seen = output.clone();
+    for part in &mut seen.parts {
+        if let Part::Text { text } = part {
+            text.truncate(output_before_job(text).len());
+        }
+    }
+    answer.result = Err(fault.seen(seen));
+}
+
+/// Returns the output of a command that goes on as a job, without the lines at its end about that job.
+fn output_before_job(text: &str) -> &str {
+    let is_about_job = |line: &str| line.starts_with('[') && line.trim_end().ends_with(']');
+    match text.rfind("[still running after ") {
+        Some(at) if text.get(at..).is_some_and(|it| it.lines().all(is_about_job)) => {
+            text.get(..at).unwrap_or_default().trim_end_matches('\n')
+        }
+        _ => text,
+    }
 }
 
 /// Returns the answer for a batch line that is not a call; the lines after it still run.

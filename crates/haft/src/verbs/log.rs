@@ -18,6 +18,9 @@ use crate::{
     terminal::{abbreviate, diff, row},
 };
 
+/// The tool of calls that land changes of another machine or of a subagent.
+const LAND: &str = "land";
+
 /// The most files that the row of an undo names.
 const RESTORED: usize = 5;
 
@@ -164,6 +167,12 @@ pub(crate) fn line(record: &CallRecord, workspace: &Path) -> String {
         let shown = path.strip_prefix(workspace).unwrap_or(path).display().to_string();
         if shown.is_empty() { ".".to_owned() } else { shown }
     };
+    // A landing names the files that it refused in its notes.
+    let is_refused = |path: &str| {
+        let of_path =
+            |note: &String| note.strip_prefix("refused ")?.strip_prefix(path)?.strip_prefix(": ").map(drop);
+        record.tool == LAND && record.notes.iter().any(|it| of_path(it).is_some())
+    };
     // An undo names no paths before it runs.
     let restored: BTreeSet<&Path> =
         record.changes.iter().filter(|it| it.undoes.is_some()).map(|it| it.path.as_path()).collect();
@@ -176,6 +185,9 @@ pub(crate) fn line(record: &CallRecord, workspace: &Path) -> String {
         .filter(|it| !matches!(it, Touch::Exclusive))
         .map(|touch| match touch {
             Touch::Read(path) => format!("read {}", short(Path::new(path))),
+            Touch::Write(path) if is_refused(&short(Path::new(path))) => {
+                format!("refused {}", short(Path::new(path)))
+            }
             Touch::Write(path) | Touch::WriteTree { path, .. } => format!("write {}", short(Path::new(path))),
             Touch::Run(command) => format!("run {command}"),
             Touch::Unconfined => "outside the sandbox".to_owned(),

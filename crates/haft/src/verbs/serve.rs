@@ -86,7 +86,8 @@ impl Serve {
         let mut dirs = vec![options.workspace()?];
         for other in others {
             let of_other = Options { dir: Some(other), ..options.clone() };
-            let dir = of_other.workspace()?;
+            let named = |fault: Fault| fault.next("Name a folder that exists with `--workspace PATH`.");
+            let dir = of_other.workspace().map_err(named)?;
             if !dirs.contains(&dir) {
                 dirs.push(dir);
             }

@@ -125,6 +125,9 @@ fn table_has_a_row_for_each_task_with_its_answer_or_error() {
     assert!(row("1").contains("done") && row("1").contains("All is well."), "{ran:?}");
     assert!(row("bad").contains("failed") && row("bad").contains("missing.jsonl"), "{ran:?}");
     assert!(ran.err.contains("haft: 1 of 2 tasks done"), "{ran:?}");
+    assert!(ran.err.contains("`--retry` runs those again that failed"), "{ran:?}");
+    let again = test_ws.run(&["run", "--retry", "--tasks", &file.display().to_string()]);
+    assert!(again.code == 1 && !again.err.contains("--retry"), "it was given already: {again:?}");
 }
 
 #[test]
@@ -170,4 +173,23 @@ fn changes_of_a_batch_land_only_on_request_and_a_second_change_of_a_file_is_refu
     let (rows, _) = results(&test_ws.run(&["run", "--json", "--tasks", &file]).out);
     let refused: u64 = rows.values().map(|it| it["landed_before"]["refused"].as_u64().unwrap()).sum();
     assert_eq!(refused, 1, "{rows:?}");
+
+    // What was undone since is not shown as landed, until it is done again.
+    for call in 0..2 {
+        assert_eq!(test_ws.run(&["undo"]).code, 0, "{call}");
+    }
+    let undone = test_ws.run(&["run", "--tasks", &file]);
+    assert_eq!(
+        (undone.out.matches(" undone").count(), undone.out.matches(" landed").count()),
+        (2, 0),
+        "{undone:?}"
+    );
+    assert!(undone.err.contains("the changes of 2 tasks were undone here"), "{undone:?}");
+    let (rows, _) = results(&test_ws.run(&["run", "--json", "--tasks", &file]).out);
+    assert!(rows.values().all(|it| it["landed_before"]["undone"] == true), "{rows:?}");
+    let ran = test_ws.run(&["run", "--tasks", &file, "--land"]);
+    assert!(ran.out.matches(" landed").count() == 2 && !ran.out.contains("undone"), "{ran:?}");
+    assert_eq!(test_ws.text("own-1.txt"), "1\n");
+    let shown = test_ws.run(&["run", "--tasks", &file]);
+    assert!(!shown.out.contains("undone"), "{shown:?}");
 }

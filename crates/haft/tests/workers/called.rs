@@ -8,7 +8,7 @@ use super::{Running, Worker, becomes, calls, configure, says, script, shell, unt
 fn call_on_a_worker_prints_its_result_and_its_changes_land() {
     let test_ws = workspace();
     test_ws.put("a.txt", "one\n");
-    let _worker = Worker::start(&test_ws, &["--labels", "gpu"]);
+    let worker = Worker::start(&test_ws, &["--labels", "gpu"]);
     let command = json!({"command": "cat a.txt; echo two >> a.txt"}).to_string();
     let ran = test_ws.run(&["call", "--on", "gpu", "shell", &command]);
     assert!(ran.code == 0 && ran.out.contains("one"), "{ran:?}");
@@ -21,9 +21,11 @@ fn call_on_a_worker_prints_its_result_and_its_changes_land() {
     let answer: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((ran.code, &answer["ok"], &answer["landed"]), (0, &json!(true), &json!([])), "{ran:?}");
     assert!(
-        answer["host"].is_string() && answer["content"][0]["text"].as_str().unwrap().contains("42"),
+        answer["worker"].is_string() && answer["content"][0]["text"].as_str().unwrap().contains("42"),
         "{ran:?}"
     );
+    assert_eq!(answer["worker"], worker.id, "{ran:?}");
+    worker.until("begins: a call of python");
     let ran = test_ws.run(&["call", "--on", "gpu", "shell", "{}"]);
     assert!(ran.code == 1 && !ran.out.is_empty(), "{ran:?}");
 }
@@ -130,6 +132,7 @@ fn command_of_a_call_that_has_not_ended_in_its_time_is_a_fault_and_its_rest_is_n
     );
     assert!(fault["next"].as_str().unwrap().contains("haft run --on"), "{ran:?}");
     assert!(fault["seen"].to_string().contains("begun"), "{ran:?}");
+    assert!(!ran.out.contains("job_1") && !ran.out.contains("still running"), "the job is over: {ran:?}");
     // A command that takes longer than `shell` waits by itself: here half a second, so that the test is short.
     let slow = ["--labels", "slow"];
     let _slow = Worker::start_broken(&test_ws, &test_ws.config(), &slow, "short-wait");

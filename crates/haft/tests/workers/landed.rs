@@ -18,9 +18,13 @@ fn changes_of_a_session_on_a_worker_land_and_can_be_undone() {
             says("All is changed."),
         ],
     );
-    let _worker = Worker::start(&test_ws, &["--labels", "gpu"]);
+    let worker = Worker::start(&test_ws, &["--labels", "gpu"]);
     let ran = test_ws.run(&["run", "--on", "gpu", "--model", &model, "change it"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "All is changed.\n"), "{ran:?}");
+    for part in [format!("haft: runs on {}", worker.id), format!("haft: done on {}: ", worker.id)] {
+        assert!(ran.err.contains(&part), "{part}: {ran:?}");
+    }
+    worker.until("begins: change it");
     assert_eq!((test_ws.text("a.txt"), test_ws.text("sub/b.txt")), ("one\nTWO\n".into(), "new\n".into()));
     assert!(!test_ws.at("gone.txt").exists());
     for part in ["< shell sed -i", "changed 3 files: a.txt, gone.txt, sub/b.txt", "haft: done on "] {
@@ -65,6 +69,12 @@ fn file_that_changed_here_meanwhile_is_refused_and_named() {
     let refused = ended["landed"][0]["refused"].as_str().unwrap();
     assert!(refused.contains("YOURS"), "the present lines are shown: {refused}");
     assert!(ran.err.contains("not changed: a.txt: "), "{ran:?}");
+    for word in ["Nothing was written", "hunk", "anchor"] {
+        assert!(!refused.contains(word) && !ran.err.contains(word), "{word}: {refused}");
+    }
+    let log = test_ws.run(&["log", "-n", "1"]).out;
+    assert!(log.contains("refused a.txt") && log.contains("write b.txt"), "{log}");
+    assert!(!log.contains("write a.txt"), "{log}");
 }
 
 #[test]
@@ -123,7 +133,7 @@ fn work_waits_with_its_reason_until_a_worker_comes() {
         "waiting: no worker is there; start one: `haft worker --labels gpu` (Ctrl-C stops the wait)",
     );
     let _other = Worker::start(&test_ws, &["--labels", "cpu"]);
-    until(&running.err, "none of 1 worker has the labels gpu");
+    until(&running.err, "no worker has the labels gpu (");
     let _worker = Worker::start(&test_ws, &["--labels", "gpu"]);
     let ran = running.ended();
     assert_eq!((ran.code, ran.out.as_str()), (0, "Here.\n"), "{ran:?}");

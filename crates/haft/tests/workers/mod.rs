@@ -8,6 +8,7 @@ mod landed;
 mod listed;
 mod narrowed;
 mod swept;
+mod up;
 
 use std::{
     io::{BufRead, BufReader},

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Running, SHORT, Worker, calls, configure, says, script, until, workspace};
+use super::{Running, SHORT, Worker, calls, configure, says, script, shell, until, workspace};
 use crate::support::TestWorkspace;
 
 /// Returns the kind of the fault of a session's only call, where there is one.
@@ -111,4 +111,36 @@ fn tool_file_of_the_sender_is_needed_with_the_same_content() {
     let _worker = Worker::start_with(&test_ws, &config, &[]);
     let ran = running.ended();
     assert!(ran.code == 0 && ran.out.contains("hello you"), "{ran:?}");
+}
+
+#[test]
+fn mcp_server_of_the_sender_is_needed_with_the_same_definition() {
+    kit::needs!(Python);
+    let test_ws = workspace();
+    let server = test_ws.base().join("server.py");
+    std::fs::write(&server, include_str!("../servers/server.py")).unwrap();
+    let section = |more: &str| {
+        format!(
+            "{SHORT}[mcp.fix]\ncommand = \"python3\"\nargs = [{:?}, \"{{}}\"]\n{more}",
+            server.display().to_string()
+        )
+    };
+    configure(&test_ws.config(), &section(""));
+    let (config, other) = (test_ws.base().join("none"), test_ws.base().join("other"));
+    configure(&config, SHORT);
+    configure(&other, &section("tools = [\"nothing\"]\n"));
+    let model = script(&test_ws, "model.jsonl", &[shell("echo a > a.txt"), says("Done.")]);
+    let without = Worker::start_with(&test_ws, &config, &[]);
+    let running = Running::start(&test_ws, &["run", "--json", "--on", "any", "--model", &model, "go"]);
+    until(&running.err, "lacks the MCP server `fix` as you have it");
+    drop(without);
+    let different = Worker::start_with(&test_ws, &other, &[]);
+    let listed = test_ws.run(&["workers"]).out;
+    assert!(listed.contains(&different.id) && listed.contains("1 task waiting, 0 running"), "{listed}");
+    until(&running.err, &format!("worker {} lacks the MCP server `fix` as you have it", different.id));
+    drop(different);
+    let same = Worker::start(&test_ws, &[]);
+    let ran = running.ended();
+    assert_eq!((ran.code, test_ws.text("a.txt")), (0, "a\n".into()), "{ran:?}");
+    same.until("begins");
 }

@@ -128,7 +128,7 @@ impl Call {
         };
         if self.json {
             if let Value::Object(all) = &mut answer {
-                all.insert("host".to_owned(), json!(result.host));
+                all.insert("worker".to_owned(), json!(result.worker));
                 all.insert("landed".to_owned(), json!(landed));
             }
             print::json(&answer);

@@ -291,7 +291,7 @@ impl Shows {
 pub(super) fn with_landed(result: &SessionResult, landed: &[Landed], retries: u32) -> Value {
     let mut ended = result.ended.clone();
     if let Value::Object(all) = &mut ended {
-        all.insert("host".to_owned(), json!(result.host));
+        all.insert("worker".to_owned(), json!(result.worker));
         all.insert("ms".to_owned(), json!(result.ms));
         if retries > 0 {
             all.insert("retries".to_owned(), json!(retries));
@@ -311,7 +311,7 @@ fn tell(result: &SessionResult, landed: &[Landed], answers: bool) -> Result<Exit
     }
     if let Some(error) = ended.get("error").filter(|it| !it.is_null()) {
         let part = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let fault = Fault::new(Kind::Failed, format!("on {}: {}", result.host, part("what")));
+        let fault = Fault::new(Kind::Failed, format!("on {}: {}", result.worker, part("what")));
         let next = part("next");
         return Err(if next.is_empty() { fault } else { fault.next(next) });
     }
@@ -327,7 +327,7 @@ fn tell(result: &SessionResult, landed: &[Landed], answers: bool) -> Result<Exit
         "refused" => "the provider refused to go on",
         other => other,
     };
-    print::err(&format!("haft: {how} on {}: {bill}", result.host));
+    print::err(&format!("haft: {how} on {}: {bill}", result.worker));
     Ok(if result.code == 0 && refused > 0 { ExitCode::from(FAULT) } else { ExitCode::from(result.code) })
 }
 

@@ -29,7 +29,7 @@ use crate::{
     verbs::FAULT,
 };
 pub(super) use file::{Line, read};
-use landings::Landings;
+use landings::{Landing, Landings};
 use table::{How, Row};
 
 /// Tasks that are offered at once. More would only wait in the engine.
@@ -250,7 +250,7 @@ impl Batch<'_> {
                     landings.add(&key, &landed)?;
                 }
                 None => {
-                    landed_before = landings.of(&key);
+                    landed_before = landings.of(&key, self.ready.opened.runtime.store())?;
                     changed = travel.files(patch).await?;
                 }
             }
@@ -282,10 +282,9 @@ impl Batch<'_> {
             print::err("haft: the same command again continues");
         }
         if has(How::Interrupted) {
-            print::err(
-                "haft: an interrupted task may have happened, wholly or in part; `--retry` runs it, and those that failed, again",
-            );
-        } else if has(How::Failed) {
+            let again = if self.retry { "" } else { "; `--retry` runs it, and those that failed, again" };
+            print::err(&format!("haft: an interrupted task may have happened, wholly or in part{again}"));
+        } else if has(How::Failed) && !self.retry {
             print::err("haft: `--retry` runs those again that failed");
         }
         let changed = rows.iter().filter(|it| it.changed > 0 && it.landed_before.is_none()).count();
@@ -295,8 +294,17 @@ impl Batch<'_> {
                 "haft: {what} changed files, which stay with the results; the same command with `--land` lets them land here"
             ));
         }
-        let refused = rows.iter().filter(|it| it.landed_before.as_ref().is_some_and(|it| it.refused > 0));
-        let refused = refused.count();
+        let before = |is: fn(&Landing) -> bool| {
+            rows.iter().filter_map(|it| it.landed_before.as_ref()).filter(|it| is(it)).count()
+        };
+        let undone = before(|it| it.is_undone);
+        if undone > 0 {
+            let what = counted(undone, "task");
+            print::err(&format!(
+                "haft: the changes of {what} were undone here; the same command with `--land` lets them land again"
+            ));
+        }
+        let refused = before(|it| it.refused > 0 && !it.is_undone);
         if refused > 0 {
             let what = counted(refused, "task");
             print::err(&format!(

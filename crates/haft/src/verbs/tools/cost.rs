@@ -4,7 +4,7 @@ use kit::{Origin, Spec};
 use runtime::Catalog;
 use serde_json::{Value, json};
 
-use crate::listing::TOKEN;
+use crate::listing::{AROUND, TOKEN};
 
 /// The cost of tool lists, as an MCP client gets them.
 pub(super) struct Bill {
@@ -23,12 +23,16 @@ struct Tool {
 
 struct Sum {
     tools: usize,
+    /// In the client's format.
     bytes: usize,
+    /// As most clients show it to a model: names, descriptions and schemas.
+    model: usize,
 }
 
 impl Sum {
     fn of(specs: &[Spec]) -> Self {
-        Self { tools: specs.len(), bytes: serve::list_bytes(specs) }
+        let model = specs.iter().map(|it| it.bytes() + AROUND).sum();
+        Self { tools: specs.len(), bytes: serve::list_bytes(specs), model }
     }
 }
 
@@ -70,6 +74,7 @@ impl Bill {
             line(it.bytes, shown, &format!("{:width$}  {}", it.from, it.name));
         }
         line(self.listed.bytes, "listed", &format!("total of the {} listed tools", self.listed.tools));
+        line(self.listed.model, "", "of them a model sees: names, descriptions and schemas");
         line(self.all.bytes, "all", &format!("total if all {} were listed", self.all.tools));
         line(self.instructions, "", "instructions");
         text
@@ -78,8 +83,7 @@ impl Bill {
     /// Returns the bill as JSON.
     pub(super) fn as_json(&self) -> Value {
         let cost = |bytes: usize| json!({"bytes": bytes, "tokens": bytes.div_ceil(TOKEN)});
-        let sum =
-            |it: &Sum| json!({"tools": it.tools, "bytes": it.bytes, "tokens": it.bytes.div_ceil(TOKEN)});
+        let sum = |it: &Sum| json!({"tools": it.tools, "bytes": it.bytes, "tokens": it.bytes.div_ceil(TOKEN), "model_bytes": it.model});
         let tools: Vec<Value> = self
             .tools
             .iter()

@@ -12,6 +12,7 @@ use std::{
 use engine::Key;
 use kit::{Fault, Kind};
 use serde::{Deserialize, Serialize};
+use store::Store;
 
 use crate::remote::Landed;
 
@@ -26,6 +27,12 @@ pub(super) struct Landing {
     pub(super) landed: usize,
     /// The number of files that were refused.
     pub(super) refused: usize,
+    /// The call that changed them.
+    #[serde(default)]
+    call: String,
+    /// Whether it was undone since.
+    #[serde(skip)]
+    pub(super) is_undone: bool,
 }
 
 /// The landings of a workspace.
@@ -53,9 +60,13 @@ impl Landings {
         Self { file, known }
     }
 
-    /// Returns the last landing of a task.
-    pub(super) fn of(&self, key: &Key) -> Option<Landing> {
-        self.known.get(&key.text()).cloned()
+    /// Returns the last landing of a task, and whether it was undone since.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub(super) fn of(&self, key: &Key, store: &Store) -> Result<Option<Landing>, Fault> {
+        let Some(landing) = self.known.get(&key.text()) else { return Ok(None) };
+        Ok(Some(Landing { is_undone: store.is_undone(&landing.call)?, ..landing.clone() }))
     }
 
     /// Records that the changes of a task landed.
@@ -64,7 +75,19 @@ impl Landings {
     /// When the record can't be written; the changes landed all the same.
     pub(super) fn add(&self, key: &Key, files: &[Landed]) -> Result<(), Fault> {
         let refused = files.iter().filter(|it| it.refused.is_some()).count();
-        let landing = Landing { key: key.text(), landed: files.len() - refused, refused };
+        let landing = Landing {
+            key: key.text(),
+            landed: files.len() - refused,
+            refused,
+            // What was so already landed before.
+            call: files
+                .iter()
+                .find(|it| it.is_changed())
+                .map(|it| it.call.clone())
+                .or_else(|| self.known.get(&key.text()).map(|it| it.call.clone()))
+                .unwrap_or_default(),
+            is_undone: false,
+        };
         let add = || {
             self.file.parent().map_or(Ok(()), fs::create_dir_all)?;
             let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.file)?;

@@ -68,10 +68,10 @@ impl Row {
     /// Returns one line about the result.
     pub(super) fn line(&self) -> String {
         let before = if self.is_old { " (before)" } else { "" };
-        let host =
-            self.result.as_ref().map_or_else(String::new, |it| format!(" on {}, {}", it.host, took(it.ms)));
+        let on =
+            self.result.as_ref().map_or_else(String::new, |it| format!(" on {}, {}", it.worker, took(it.ms)));
         let why = self.why().map_or_else(String::new, |it| format!(": {it}"));
-        format!("{}: {}{before}{host}{why}", self.id, self.how.name())
+        format!("{}: {}{before}{on}{why}", self.id, self.how.name())
     }
 
     /// Returns the number of files that were refused.
@@ -107,7 +107,8 @@ impl Row {
             if self.landed.is_empty() {
                 all.insert("changed".to_owned(), json!(self.changed));
                 let before = self.landed_before.as_ref();
-                let before = before.map(|it| json!({"landed": it.landed, "refused": it.refused}));
+                let before = before
+                    .map(|it| json!({"landed": it.landed, "refused": it.refused, "undone": it.is_undone}));
                 all.insert("landed_before".to_owned(), json!(before));
             }
         }
@@ -117,7 +118,7 @@ impl Row {
 
 /// Returns the table of results.
 pub(super) fn table(rows: &[Row]) -> String {
-    let head = ["task", "result", "steps", "cost", "time", "files", "host", "answer"].map(str::to_owned);
+    let head = ["task", "result", "steps", "cost", "time", "files", "worker", "answer"].map(str::to_owned);
     let of_row = |it: &Row| {
         let text = it.field("text").and_then(Value::as_str).unwrap_or_default();
         let answer = it.why().unwrap_or_else(|| text.to_owned());
@@ -125,7 +126,9 @@ pub(super) fn table(rows: &[Row]) -> String {
             Some(before) => (before.landed, before.refused),
             None => (it.landed.len() - it.refused(), it.refused()),
         };
+        let is_undone = it.landed_before.as_ref().is_some_and(|it| it.is_undone);
         let files = match (landed, refused) {
+            (landed, _) if is_undone && landed > 0 => format!("{landed} undone"),
             (0, 0) if it.changed > 0 => format!("{} not landed", it.changed),
             (0, 0) => String::new(),
             (landed, 0) => format!("{landed} landed"),
@@ -135,8 +138,8 @@ pub(super) fn table(rows: &[Row]) -> String {
             |name: &str| it.field(name).and_then(Value::as_u64).map_or_else(String::new, |it| it.to_string());
         let cost =
             it.field("cost").and_then(Value::as_f64).map_or_else(String::new, |it| format!("${it:.4}"));
-        let (time, host) =
-            it.result.as_ref().map_or_else(Default::default, |it| (took(it.ms), it.host.clone()));
+        let (time, worker) =
+            it.result.as_ref().map_or_else(Default::default, |it| (took(it.ms), it.worker.clone()));
         [
             abbreviate::line(&it.id, 40),
             it.how.name().to_owned(),
@@ -144,7 +147,7 @@ pub(super) fn table(rows: &[Row]) -> String {
             cost,
             time,
             files,
-            host,
+            worker,
             abbreviate::line(&answer, ANSWER),
         ]
     };
