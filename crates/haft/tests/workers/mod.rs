@@ -162,6 +162,14 @@ impl Running {
     }
 }
 
+impl Drop for Running {
+    /// A test that failed leaves nothing behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn lines_of(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (tell, lines) = channel();
     std::thread::spawn(move || {
