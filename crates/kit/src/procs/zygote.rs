@@ -31,7 +31,7 @@ pub(super) struct Zygote {
     line: UnixStream,
 }
 
-/// What supervisors have from their keeper.
+/// The things that supervisors have from their keeper.
 pub(super) struct Origin<'a> {
     pub(super) signals: BorrowedFd<'a>,
     pub(super) inside: Inside<'a>,
@@ -39,14 +39,14 @@ pub(super) struct Origin<'a> {
     pub(super) apart: bool,
 }
 
-/// What the zygote begins with.
+/// The things that the zygote begins with.
 struct Beginning<'a> {
     origin: &'a Origin<'a>,
     stack: &'a Stack,
     line: RawFd,
 }
 
-/// What a supervisor begins with: at the top of its stack, so that it costs no page.
+/// The things that a supervisor begins with: at the top of its stack, so that they cost no page.
 #[repr(align(16))]
 struct Birth<'a> {
     origin: &'a Origin<'a>,

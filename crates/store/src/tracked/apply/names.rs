@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs, io,
-    os::unix::fs::DirEntryExt,
+    os::unix::fs::DirEntryExt as _,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -47,7 +47,7 @@ impl Work<'_> {
         if apart.is_empty() {
             return Ok(());
         }
-        let wanted: HashSet<Identity> = apart.iter().map(|it| it.1.identity).collect();
+        let wanted: HashMap<Identity, Metadata> = apart.iter().map(|it| (it.1.identity, it.1)).collect();
         let unchanged = names_of(self.tracked.store.workspace(), &wanted);
         for (path, before) in apart {
             let recorded = known.iter().filter(|it| it.1.identity == before.identity).map(|it| &it.0);
@@ -105,10 +105,8 @@ impl Work<'_> {
     /// Returns whether nobody changed a file after the call.
     fn was_left_then(&self, about: &Metadata) -> bool {
         let ended = self.tracked.settled_at(&self.plan.call);
-        let (seconds, nanos) = about.changed;
-        let changed = SystemTime::UNIX_EPOCH + Duration::new(seconds.max(0).cast_unsigned(), nanos);
         // A call that was interrupted is settled at some later time.
-        !self.settled.interrupted && ended.is_ok_and(|it| changed <= it)
+        !self.settled.interrupted && ended.is_ok_and(|it| changed(about) <= it)
     }
 }
 
@@ -131,9 +129,15 @@ fn replace_by_name_of(path: &Path, other: &Path) -> io::Result<bool> {
     joined.map(|()| true)
 }
 
-/// Returns the paths below a folder that are names of these files.
-fn names_of(folder: &Path, wanted: &HashSet<Identity>) -> HashMap<Identity, Vec<PathBuf>> {
-    let inodes: HashSet<u64> = wanted.iter().map(|it| it.1).collect();
+/// Returns the time of a file's last change, of its attributes and names too.
+fn changed(about: &Metadata) -> SystemTime {
+    let (seconds, nanos) = about.changed;
+    SystemTime::UNIX_EPOCH + Duration::new(seconds.max(0).cast_unsigned(), nanos)
+}
+
+/// Returns the paths below a folder that are names of these files, as they were recorded.
+fn names_of(folder: &Path, wanted: &HashMap<Identity, Metadata>) -> HashMap<Identity, Vec<PathBuf>> {
+    let inodes: HashSet<u64> = wanted.keys().map(|it| it.1).collect();
     let mut found: HashMap<Identity, Vec<PathBuf>> = HashMap::new();
     let (mut folders, mut seen) = (vec![folder.to_owned()], 0);
     while let Some(folder) = folders.pop() {
@@ -146,7 +150,8 @@ fn names_of(folder: &Path, wanted: &HashSet<Identity>) -> HashMap<Identity, Vec<
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                 Ok(kind) if kind.is_file() && inodes.contains(&entry.ino()) => {
                     if let Ok(Node::File(about)) = node_at(&entry.path())
-                        && wanted.contains(&about.identity)
+                        && let Some(recorded) = wanted.get(&about.identity)
+                        && !is_newer(&entry, recorded)
                     {
                         found.entry(about.identity).or_default().push(entry.path());
                     }
@@ -156,4 +161,42 @@ fn names_of(folder: &Path, wanted: &HashSet<Identity>) -> HashMap<Identity, Vec<
         }
     }
     found
+}
+
+/// Returns whether a file was made after the one that was recorded had gone: the system has used its inode again.
+fn is_newer(entry: &fs::DirEntry, recorded: &Metadata) -> bool {
+    // Where the file system keeps no such time, the inode has to do.
+    entry.metadata().and_then(|it| it.created()).is_ok_and(|born| born > changed(recorded))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn about(path: &Path) -> Metadata {
+        let Ok(Node::File(about)) = node_at(path) else { unreachable!("{path:?} is no file") };
+        about
+    }
+
+    #[test]
+    fn newer_file_with_the_inode_of_one_that_is_gone_is_not_one_of_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let [gone, fresh, name] = ["gone", "fresh", "name"].map(|it| folder.path().join(it));
+        fs::write(&gone, "text").unwrap();
+        let recorded = about(&gone);
+        // The clock of the file system has passed on.
+        while about(&gone).changed == recorded.changed {
+            fs::set_permissions(&gone, fs::metadata(&gone).unwrap().permissions()).unwrap();
+        }
+        fs::write(&fresh, "text").unwrap();
+        fs::hard_link(&fresh, &name).unwrap();
+        let itself = about(&fresh);
+        let found = names_of(folder.path(), &HashMap::from([(itself.identity, itself)]));
+        assert_eq!(found.values().flatten().count(), 2, "both names of the file itself");
+        // As if the system had given its inode to the new file.
+        let reused = Metadata { identity: itself.identity, ..recorded };
+        assert_eq!(names_of(folder.path(), &HashMap::from([(itself.identity, reused)])), HashMap::new());
+    }
 }
