@@ -151,6 +151,7 @@ fn folder_that_becomes_a_link_while_it_is_opened_gives_nothing_of_where_the_link
                 thread::yield_now();
             }
         });
+        let _ends = EndsWhenDropped(&ends);
         // Both happen, whichever comes first; without the check after opening, the other folder would be served in some rounds.
         while opened < 5 || refused < 5 {
             let reply = served.ask("own", OPEN, &json!({"path": other}));
@@ -172,6 +173,14 @@ fn folder_that_becomes_a_link_while_it_is_opened_gives_nothing_of_where_the_link
             assert!(!all.to_string().contains("secret"), "{all}");
             wait_for("the folder closed", || (close(&served, id).0 == 204).then_some(()));
         }
-        ends.store(true, Ordering::Relaxed);
     });
+}
+
+/// Ends the other thread of a test, also when the test fails.
+struct EndsWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for EndsWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

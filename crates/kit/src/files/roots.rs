@@ -10,7 +10,10 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rustix::fs::{Mode, OFlags, open};
+use rustix::{
+    fs::{Mode, OFlags, open},
+    io::Errno,
+};
 
 use super::{
     beneath::{self, Astray, Found},
@@ -420,11 +423,36 @@ impl Root {
         let given =
             std::path::absolute(&spec.path).map_err(|error| refused(&shown.to_string(), "open", error))?;
         let path = spec.path.canonicalize().map_err(|error| refused(&shown.to_string(), "open", error))?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = open(&path, flags, Mode::empty())
-            .map_err(|errno| refused(&shown.to_string(), "open", errno.into()))?;
+        let dir = open_canonical(&path).map_err(|errno| match errno {
+            // A process has put a link there since.
+            Errno::LOOP => Fault::new(Kind::Stale, format!("`{shown}` became a link while it was opened"))
+                .next("Look at what is there now, and open that."),
+            errno => refused(&shown.to_string(), "open", errno.into()),
+        })?;
         Ok(Self { dir, path, given, read_only: spec.read_only })
     }
+}
+
+/// Opens the folder at a canonical path, which follows no link.
+fn open_canonical(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    #[cfg(target_os = "linux")]
+    match rustix::fs::openat2(
+        rustix::fs::CWD,
+        path,
+        flags,
+        Mode::empty(),
+        rustix::fs::ResolveFlags::NO_SYMLINKS,
+    ) {
+        // A filter of system calls does not have it.
+        Err(Errno::NOSYS | Errno::PERM) => {}
+        opened => return opened,
+    }
+    open(path, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(|errno| {
+        // With a folder asked for, a link is just no folder.
+        let is_link = errno == Errno::NOTDIR && path.is_symlink();
+        if is_link { Errno::LOOP } else { errno }
+    })
 }
 
 impl Location {
