@@ -4,14 +4,14 @@ use std::{fs::File, io::Write as _};
 
 use parking_lot::Mutex;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::PollFlags,
     fs::{FileType, fstat},
     net::{SendFlags, send},
 };
 #[cfg(target_os = "linux")]
 use rustix::{io::ioctl_fionread, pipe::fcntl_getpipe_size};
 
-use crate::standard_stream::StandardStream;
+use crate::standard_stream::{StandardStream, ready_now};
 
 /// A pipe that can be written takes a line of this many bytes, and a socket takes it whole or not at all.
 const SHORT: usize = 4096;
@@ -73,10 +73,7 @@ impl Direct {
 }
 
 fn is_writable(output: &File) -> bool {
-    let mut wanted = [PollFd::new(output, PollFlags::OUT)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut wanted, Some(&now)).is_ok_and(|ready| ready == 1)
-        && wanted.iter().all(|it| it.revents() == PollFlags::OUT)
+    ready_now(output, PollFlags::OUT) == Ok(PollFlags::OUT)
 }
 
 /// Returns whether a pipe is empty, and large enough for this many bytes.

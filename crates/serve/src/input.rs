@@ -11,7 +11,7 @@ use std::{
 
 use kit::reactor;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::PollFlags,
     fs::{FileType, fstat},
 };
 use tokio::{
@@ -19,7 +19,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::standard_stream::StandardStream;
+use crate::standard_stream::{StandardStream, ready_now};
 
 /// The bytes that are read at once, at most.
 const PIECE: usize = 64 * 1024;
@@ -87,16 +87,13 @@ impl Input {
 
 /// Reads what is there. The stream is not made non-blocking for that: others may share it.
 fn read_now(file: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut wanted = [PollFd::new(file, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     loop {
-        match poll(&mut wanted, Some(&now)) {
-            Ok(0) => return Err(ErrorKind::WouldBlock.into()),
+        if ready_now(file, PollFlags::IN)?.is_empty() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        match rustix::io::read(file, &mut *buffer) {
             Err(rustix::io::Errno::INTR) => {}
-            Ok(_) | Err(_) => match rustix::io::read(file, &mut *buffer) {
-                Err(rustix::io::Errno::INTR) => {}
-                done => return done.map_err(Into::into),
-            },
+            done => return done.map_err(Into::into),
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::{
     fs::File,
     io::{self, ErrorKind, Read, Write},
-    os::fd::AsFd as _,
+    os::fd::AsFd,
 };
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A stream that waits also after another process made it non-blocking: whoever shares the pipe or terminal can.
 #[derive(Debug)]
@@ -31,6 +31,15 @@ impl StandardStream {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Returns for which of these a stream is ready now, without waiting.
+pub(crate) fn ready_now(stream: &impl AsFd, flags: PollFlags) -> rustix::io::Result<PollFlags> {
+    let mut wanted = [PollFd::new(stream, flags)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::io::retry_on_intr(|| poll(&mut wanted, Some(&now)))?;
+    let [stream] = wanted;
+    Ok(stream.revents())
 }
 
 impl Read for StandardStream {

@@ -22,7 +22,7 @@ use super::{
 };
 
 /// Time that another process may hold the database.
-pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of the log at which it is written back into the database, in pages of 4 KiB. A write-back costs two syncs of the disk.
 const CHECKPOINT: i32 = 4000;
 /// Number of prepared statements that are kept: about as many as there are.

@@ -148,10 +148,17 @@ impl Journal {
     /// # Errors
     /// When the database can't be written; with [`Durability::Later`] only if that is known already.
     pub async fn begin(&self, begun: Begun, durability: Durability) -> Result<(), Fault> {
-        let is_short = begun.arguments.len() <= SHORT;
-        let work = self.begun_row(begun);
+        let bytes = begun.arguments.len();
+        self.write(self.begun_row(begun), bytes, durability).await
+    }
+
+    /// Writes a row from texts of so many bytes.
+    async fn write<F>(&self, work: F, bytes: usize, durability: Durability) -> Result<(), Fault>
+    where
+        F: FnOnce(&Connection) -> rusqlite::Result<()> + Send + 'static,
+    {
         match durability {
-            Durability::Wait if is_short => self.store.ask_here(work).await,
+            Durability::Wait if bytes <= SHORT => self.store.ask_here(work).await,
             Durability::Wait => self.store.ask(work).await,
             Durability::Later => self.store.later(work),
         }
@@ -170,13 +177,8 @@ impl Journal {
     /// # Errors
     /// Like [`begin`](Self::begin), and when it was over before.
     pub async fn end(&self, ended: Ended, durability: Durability) -> Result<(), Fault> {
-        match durability {
-            Durability::Wait if ended.said.as_ref().is_none_or(|it| it.len() <= SHORT) => {
-                self.store.ask_here(self.ended_row(ended)).await
-            }
-            Durability::Wait => self.store.ask(self.ended_row(ended)).await,
-            Durability::Later => self.end_later(ended),
-        }
+        let bytes = ended.said.as_ref().map_or(0, String::len);
+        self.write(self.ended_row(ended), bytes, durability).await
     }
 
     /// Records that a call is over, where nothing can be awaited (as in a `Drop`).

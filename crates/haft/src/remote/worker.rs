@@ -22,7 +22,7 @@ use crate::{Options, Place, agent_options::AgentOptions, print, terminal::abbrev
 /// Pause after the engine could not be reached.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Maximum length of a task's words in the log, in letters.
+/// Maximum length of a task's words in the log, in characters.
 const WORDS: usize = 60;
 
 /// Pause between two requests for orders, once one was received.

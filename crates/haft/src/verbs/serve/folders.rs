@@ -111,7 +111,7 @@ impl OpenableFolders {
         }
         let what = format!(
             "{} in `{}` have a turn, an approval, a question, a job or a trigger: {}",
-            counted(working.len()),
+            kit::counted(working.len(), "session"),
             path.display(),
             named(&working)
         );
@@ -148,10 +148,6 @@ impl Folders for OpenableFolders {
     fn close<'a>(&'a self, path: &'a Path) -> Soon<'a, Result<(), Fault>> {
         Box::pin(self.closed(path))
     }
-}
-
-fn counted(sessions: usize) -> String {
-    if sessions == 1 { "1 session".to_owned() } else { format!("{sessions} sessions") }
 }
 
 /// Returns the first of these names.
