@@ -67,7 +67,7 @@ fn a_message_that_is_typed_while_the_agent_works_waits() {
 fn a_person_runs_a_command_and_leaves() {
     scene("bang", |stage| {
         let mut chat = stage.chat(&says("Three lines."));
-        chat.types("!seq 1 3\n").rests("3\n").snapshot("a command of the person's");
+        chat.types("!seq 1 3\n").rests("\n2\n3\n").snapshot("a command of the person's");
         chat.types("what is it?\n")
             .rests("Three lines.")
             .key("C-c")
