@@ -389,7 +389,8 @@ fn hidden_folders_are_neither_read_nor_walked() {
     let test_ws = TestWorkspace::new("//- state/db\nx\n//- plain\nx\n");
     symlink("state/db", test_ws.path().join("link")).unwrap();
     let spec = RootSpec { path: test_ws.path().to_owned(), read_only: false };
-    let roots = Roots::open(&[spec], OtherNames::Refuse).unwrap().hiding(&[test_ws.path().join("state")]);
+    let roots = Roots::open(&[spec], OtherNames::Refuse).unwrap();
+    let roots = roots.hiding(&[test_ws.path().join("state")], Vec::new);
     for path in ["state/db", "state/new", "state", "link", "./state/../state/db"] {
         assert_eq!(roots.locate(path).unwrap_err().kind, Kind::Denied, "{path}");
     }
@@ -409,8 +410,8 @@ fn credentials_are_out_of_reach_unless_a_root_lies_in_them() {
     symlink(".ssh/id", test_ws.path().join("link")).unwrap();
     let spec = |path| RootSpec { path, read_only: false };
     let specs = [spec(test_ws.path().to_owned()), spec(test_ws.path().join(".claude/skills"))];
-    let secrets = [".ssh", ".netrc", ".claude"].map(|it| test_ws.path().join(it));
-    let roots = Roots::open(&specs, OtherNames::Refuse).unwrap().withholding(&secrets);
+    let secrets = [".ssh", ".netrc", ".claude"].map(|it| test_ws.path().join(it)).to_vec();
+    let roots = Roots::open(&specs, OtherNames::Refuse).unwrap().hiding(&[], || secrets);
     for path in [".ssh/id", ".ssh", "link", ".netrc"] {
         let fault = roots.locate(path).unwrap_err();
         assert!(fault.kind == Kind::Denied && fault.what.contains("credentials"), "{path}: {fault:?}");

@@ -124,9 +124,10 @@ impl Runtime {
         let mut specs = vec![RootSpec { path: settings.workspace, read_only: false }];
         specs.extend(settings.roots);
         let own = [settings.state.clone(), settings.config.clone()];
-        let roots = Roots::open(&specs, settings.other_names)?.hiding(&own);
+        let variables = settings.commands.variables.clone();
         // Credential files of the person's programs let any reader act as that person.
-        let roots = roots.withholding(&places::credentials(&settings.commands.variables));
+        let credentials = move || places::credentials(&variables);
+        let roots = Roots::open(&specs, settings.other_names)?.hiding(&own, credentials);
         let index = Index::default();
         let paths = roots.list().map(|it| it.0.to_owned()).collect();
         let configured = Configured::new(paths, &settings.commands.variables, index.clone());
@@ -189,6 +190,8 @@ impl Runtime {
     fn recover(&self) {
         let runtime = self.clone();
         let swept = std::thread::Builder::new().name("haft-recover".to_owned()).spawn(move || {
+            // Done here, while the store is opened, it delays no start and no first call.
+            runtime.roots().look_up_hidden();
             let files = UndoFiles::of(runtime.undo_workspace(), runtime.policy());
             match runtime.store().journal().recover(&|path| files.read(path)) {
                 Ok(interrupted) => {

@@ -9,6 +9,7 @@ mod beneath;
 mod by_handle;
 mod cancellation;
 mod globs;
+mod hidden;
 mod incoming;
 mod line_index;
 mod links;

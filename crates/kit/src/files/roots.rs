@@ -1,7 +1,6 @@
 //! Roots: the allowed folders, and the resolution of paths in them.
 
 use std::{
-    collections::HashMap,
     ffi::OsString,
     fmt, io,
     os::fd::OwnedFd,
@@ -17,6 +16,7 @@ use rustix::{
 
 use super::{
     beneath::{self, Astray, Found},
+    hidden::{Folders, Hidden, canonical_folder},
     line_index::LineIndexes,
     links::HardLinks,
     unsaved::Buffers,
@@ -56,13 +56,8 @@ pub struct Roots {
     shelf: Option<Arc<Root>>,
     /// The folder below the workspace at which relative paths begin, if it is another one.
     base: Option<Arc<Path>>,
-    /// haft's own folders.
-    hidden: Arc<[PathBuf]>,
-    /// Files and folders with a person's credentials in them.
-    withheld: Arc<[PathBuf]>,
-    withheld_names: Arc<Names>,
-    /// The names of all hidden paths, haft's own and those with credentials.
-    hidden_names: Arc<Names>,
+    /// None, if nothing is hidden.
+    hidden: Option<Arc<Hidden>>,
     pub(super) caches: Arc<Caches>,
 }
 
@@ -115,16 +110,7 @@ impl Roots {
             other_names,
             buffers: OnceLock::new(),
         };
-        Ok(Self {
-            roots,
-            shelf: None,
-            base: None,
-            hidden: Arc::default(),
-            withheld: Arc::default(),
-            withheld_names: Arc::default(),
-            hidden_names: Arc::default(),
-            caches: Arc::new(caches),
-        })
+        Ok(Self { roots, shelf: None, base: None, hidden: None, caches: Arc::new(caches) })
     }
 
     /// Adds a folder whose files can be read by their bare names `out_1`, `out_2`, ….
@@ -178,52 +164,21 @@ impl Roots {
         self.roots.iter().map(|root| &root.dir)
     }
 
-    /// Hides haft's own folders: no call reads or changes the state that decides over calls. A folder that
-    /// contains a root is not hidden.
+    /// Hides haft's own folders, since no call may read or change the state that decides over calls, and files and folders with
+    /// credentials. One that contains a root is not hidden: a person named that root.
     #[must_use]
-    pub fn hiding(&self, folders: &[PathBuf]) -> Self {
-        Self { hidden: self.not_around_a_root(folders), ..self.clone() }.with_names()
+    pub fn hiding(
+        &self,
+        own: &[PathBuf],
+        credentials: impl FnOnce() -> Vec<PathBuf> + Send + 'static,
+    ) -> Self {
+        let roots = self.roots.iter().map(|it| it.path.clone()).collect();
+        Self { hidden: Some(Arc::new(Hidden::new(roots, own.to_vec(), credentials))), ..self.clone() }
     }
 
-    /// Hides files and folders with credentials. One that contains a root is not hidden: a person named that root.
-    #[must_use]
-    pub fn withholding(&self, paths: &[PathBuf]) -> Self {
-        Self { withheld: self.not_around_a_root(paths), ..self.clone() }.with_names()
-    }
-
-    /// Returns each path as it is named, in a folder without symlinks, and its target: one may be a symlink
-    /// to a settings folder.
-    fn not_around_a_root(&self, paths: &[PathBuf]) -> Arc<[PathBuf]> {
-        // Most paths have the same few parents, and most don't exist.
-        let mut folders = Folders::new();
-        let mut found = Vec::with_capacity(paths.len());
-        for path in paths {
-            let Ok(path) = std::path::absolute(path) else { continue };
-            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-                found.extend(path.canonicalize());
-                continue;
-            };
-            let folder = canonical_folder(parent, &mut folders);
-            let named = folder.path.join(name);
-            let is_link =
-                folder.exists && named.symlink_metadata().is_ok_and(|it| it.file_type().is_symlink());
-            let target = if is_link { named.canonicalize().ok().filter(|it| *it != named) } else { None };
-            found.push(named);
-            found.extend(target);
-        }
-        // A path around a root would hide the root.
-        let is_around = |path: &Path, root: &Path| {
-            path.as_os_str().len() <= root.as_os_str().len() && root.starts_with(path)
-        };
-        found.retain(|path| !self.roots.iter().any(|root| is_around(path, &root.path)));
-        found.into()
-    }
-
-    fn with_names(mut self) -> Self {
-        let withheld = names(Names::new(), &mut self.withheld.iter());
-        self.hidden_names = Arc::new(names(withheld.clone(), &mut self.hidden.iter()));
-        self.withheld_names = Arc::new(withheld);
-        self
+    /// Looks the hidden paths up now; otherwise the first call does it.
+    pub fn look_up_hidden(&self) {
+        self.hidden.iter().for_each(|it| it.look_up());
     }
 
     /// Returns the names in this folder that are hidden: haft's own, and those with credentials.
@@ -231,12 +186,12 @@ impl Roots {
         if is_broken("hidden-names") {
             return &[];
         }
-        self.hidden_names.get(folder).map_or(&[], Vec::as_slice)
+        self.hidden.as_ref().map_or(&[], |it| it.names_in(folder))
     }
 
     /// Returns whether this canonical path is haft's own, or holds credentials.
     pub(super) fn is_hidden(&self, path: &Path) -> bool {
-        is_within(path, &self.hidden_names)
+        self.hidden.as_ref().is_some_and(|it| it.has(path))
     }
 
     pub(super) fn resolve(&self, path: &str) -> Result<Opened, Fault> {
@@ -269,7 +224,7 @@ impl Roots {
         let opened = opened.unwrap_or_else(|| Err(self.outside(path, None)))?;
         let opened = self.by_its_own_root(path, opened)?;
         let absolute = opened.location.absolute();
-        if is_within(&absolute, &self.withheld_names) {
+        if self.hidden.as_ref().is_some_and(|it| it.holds_credentials(&absolute)) {
             return Err(Fault::denied(format!(
                 "`{path}` is hidden because it holds credentials (rule `credentials`)"
             ))
@@ -555,70 +510,8 @@ pub(super) fn refused(path: &str, verb: &str, error: io::Error) -> Fault {
     Fault::new(kind, what).caused_by(error)
 }
 
-/// Names of paths, by parent folder.
-type Names = HashMap<PathBuf, Vec<OsString>>;
-
-fn names(mut names: Names, paths: &mut dyn Iterator<Item = &PathBuf>) -> Names {
-    for path in paths {
-        if let (Some(folder), Some(name)) = (path.parent(), path.file_name()) {
-            names.entry(folder.to_owned()).or_default().push(name.to_owned());
-        }
-    }
-    names
-}
-
-/// Returns whether a path is one of these or lies below one. Each call asks this several times, and there are more than
-/// a hundred paths: the path has fewer folders.
-fn is_within(path: &Path, names: &Names) -> bool {
-    let is_named = |it: &Path| match (it.parent(), it.file_name()) {
-        (Some(folder), Some(name)) => {
-            names.get(folder).is_some_and(|names| names.iter().any(|it| it == name))
-        }
-        _ => false,
-    };
-    path.ancestors().any(is_named)
-}
-
 /// Returns whether it is the name of a spilled output.
 fn is_handle(path: &str) -> bool {
     path.strip_prefix("out_")
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit()))
-}
-
-/// Folders that were asked for before.
-type Folders = HashMap<OsString, Folder>;
-
-/// A folder with its deepest existing part in canonical form.
-#[derive(Clone)]
-struct Folder {
-    path: PathBuf,
-    exists: bool,
-}
-
-/// Returns the canonical form of a folder, as far as it exists; opens nothing of it. Each is looked up once for all paths.
-fn canonical_folder(path: &Path, folders: &mut Folders) -> Folder {
-    if let Some(known) = folders.get(path.as_os_str()) {
-        return known.clone();
-    }
-    let found = match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => {
-            let above = canonical_folder(parent, folders);
-            let at = above.path.join(name);
-            let about = if above.exists { at.symlink_metadata().ok() } else { None };
-            match about {
-                Some(about) if about.file_type().is_symlink() => match at.canonicalize() {
-                    Ok(path) => Folder { path, exists: true },
-                    Err(_) => Folder { path: at, exists: false },
-                },
-                about => Folder { path: at, exists: about.is_some() },
-            }
-        }
-        // The root, or a path that ends in `..`.
-        _ => match path.canonicalize() {
-            Ok(path) => Folder { path, exists: true },
-            Err(_) => Folder { path: path.to_owned(), exists: false },
-        },
-    };
-    folders.insert(path.as_os_str().to_owned(), found.clone());
-    found
 }

@@ -353,7 +353,8 @@ mod tests {
         assert_eq!(test_ws.cx().files().tree("b").unwrap_err().kind, Kind::TooBig);
         assert_eq!(test_ws.cx().files().tree("a/x").unwrap(), None);
         assert_eq!(test_ws.cx().files().tree("no").unwrap(), None);
-        let hidden = test_ws.cx().files().roots().withholding(&[test_ws.path().join("c/key")]);
+        let key = test_ws.path().join("c/key");
+        let hidden = test_ws.cx().files().roots().hiding(&[], || vec![key]);
         assert_eq!(hidden.tree_places("c", None).unwrap_err().kind, Kind::Denied);
     }
 
