@@ -31,8 +31,10 @@ pub fn hash(line: &str) -> u8 {
 /// The whole xxHash32 of a line without any white space.
 pub(crate) fn squashed(line: &str) -> u32 {
     if line.is_ascii() {
+        // Whole words: a line has many more bytes than words, and each line of a file that is read is hashed.
+        let is_space = |it: &u8| matches!(it, b'\t'..=b'\r' | b' ');
         let mut bare = Vec::with_capacity(line.len());
-        bare.extend(line.bytes().filter(|it| !matches!(it, b'\t'..=b'\r' | b' ')));
+        line.as_bytes().split(is_space).for_each(|word| bare.extend_from_slice(word));
         return xxhash_rust::xxh32::xxh32(&bare, 0);
     }
     if !line.contains(char::is_whitespace) {

@@ -152,7 +152,10 @@ impl Read {
         rows.add(first..last);
         let rendered = cx.show(location, text, &rows);
         let mut shown = rendered.text;
-        let clipped = rows.iter().find(|row| text.line(*row).is_some_and(|line| is_clipped(&line)));
+        // A line has no more characters than bytes.
+        let is_long = |row: &usize| text.content(*row).is_some_and(|it| it.len() > CLIP);
+        let is_clipped = |row: &usize| text.line(*row).is_some_and(|line| is_clipped(&line));
+        let clipped = rows.iter().find(|row| is_long(row) && is_clipped(row));
         if let Some(row) = clipped {
             let line = text.line(row).unwrap_or_default();
             let column = line.char_indices().nth(CLIP).map_or(0, |(at, _)| at) + 1;
