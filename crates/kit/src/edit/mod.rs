@@ -388,7 +388,10 @@ impl Made {
 fn reread(current: &Text, bytes: Vec<u8>, changes: &[Change]) -> Result<Text, Fault> {
     let name = current.encoding().name();
     let next = "Convert the file to UTF-8 first, or keep to characters it has.";
-    let Ok(text) = Text::parse(bytes) else {
+    let from = changes.iter().map(|it| it.span.start).min().unwrap_or(0);
+    // A newline that the file lacks, and may get, counts as its last byte.
+    let to = changes.iter().map(|it| it.span.end).max().unwrap_or(0).min(current.bytes().len());
+    let Ok(text) = current.parse_changed(bytes, from..to) else {
         return Err(Fault::bad_args(format!(
             "after these edits the file could not be read as {name} any more"
         ))

@@ -64,6 +64,27 @@ impl Text {
         Ok(Self { inner: Arc::new(Inner { content, encoding, bom, starts }) })
     }
 
+    /// Like [`parse`](Self::parse), for the bytes of this text after a change within the range `changed` of its bytes: the lines
+    /// around it are not searched again.
+    pub(crate) fn parse_changed(&self, bytes: Vec<u8>, changed: Range<usize>) -> Result<Self, NotText> {
+        let Inner { content: old, encoding, bom, starts } = &*self.inner;
+        let (head, tail) = (old.get(..changed.start), old.get(changed.end..));
+        // Where a code unit has two bytes, a line feed may lie across the end of the change.
+        if let (Some(head), Some(tail), 1) = (head, tail, encoding.unit())
+            && head.len() >= *bom
+            && u32::try_from(bytes.len()).is_ok()
+            && bytes.len() >= head.len() + tail.len()
+            && bytes.starts_with(head)
+            && bytes.ends_with(tail)
+            && encoding::detect(&bytes)? == (*encoding, *bom)
+        {
+            let starts = starts_after(starts, old.len(), &bytes, head.len(), tail.len());
+            let inner = Inner { content: bytes.into(), encoding: *encoding, bom: *bom, starts };
+            return Ok(Self { inner: Arc::new(inner) });
+        }
+        Self::parse(bytes)
+    }
+
     /// Returns the number of lines: two in `"a\nb\n"` and in `"a\nb"`, none in `""`.
     pub fn line_count(&self) -> usize {
         self.inner.starts.len().saturating_sub(1)
@@ -168,10 +189,29 @@ impl fmt::Debug for Text {
     }
 }
 
+/// Returns the starts of lines in `bytes`, of whose `old` version with that many bytes this many at the head and tail are the same.
+fn starts_after(old: &[u32], old_bytes: usize, bytes: &[u8], head: usize, tail: usize) -> Vec<u32> {
+    let changed = head..bytes.len() - tail;
+    // The end of a last line without a line feed is no start.
+    let is_start = |it: &u32| (*it as usize) < old_bytes || bytes.get(head.saturating_sub(1)) == Some(&b'\n');
+    // A line that begins at the end of the head has its line feed in it.
+    let mut before = old.partition_point(|start| *start as usize <= head);
+    before -= usize::from(before > 1 && !old.get(before - 1).is_some_and(is_start));
+    let after = old.partition_point(|start| *start as usize <= old_bytes - tail);
+    let mut starts = Vec::with_capacity(old.len() + 2);
+    starts.extend_from_slice(old.get(..before).unwrap_or_default());
+    for at in memchr::memchr_iter(b'\n', bytes.get(changed.clone()).unwrap_or_default()) {
+        push(&mut starts, changed.start + at + 1);
+    }
+    let moved = |start: &u32| (bytes.len() + *start as usize).saturating_sub(old_bytes);
+    old.get(after..).unwrap_or_default().iter().map(moved).for_each(|it| push(&mut starts, it));
+    push_end(&mut starts, bytes);
+    starts
+}
+
 fn line_starts(bytes: &[u8], encoding: Encoding, bom: usize) -> Vec<u32> {
     // A typical length of lines of code; one reallocation more costs little.
     let mut starts = Vec::with_capacity(bytes.len() / 32 + 2);
-    let push = |starts: &mut Vec<u32>, at: usize| starts.push(u32::try_from(at).unwrap_or(u32::MAX));
     push(&mut starts, bom);
     let body = bytes.get(bom..).unwrap_or_default();
     for at in memchr::memchr_iter(b'\n', body) {
@@ -179,16 +219,63 @@ fn line_starts(bytes: &[u8], encoding: Encoding, bom: usize) -> Vec<u32> {
             push(&mut starts, bom + end);
         }
     }
-    if starts.last().is_some_and(|last| (*last as usize) < bytes.len()) {
-        push(&mut starts, bytes.len());
-    }
+    push_end(&mut starts, bytes);
     starts
+}
+
+/// Adds the end of a last line without a line feed.
+fn push_end(starts: &mut Vec<u32>, bytes: &[u8]) {
+    if starts.last().is_some_and(|last| (*last as usize) < bytes.len()) {
+        push(starts, bytes.len());
+    }
+}
+
+fn push(starts: &mut Vec<u32>, at: usize) {
+    starts.push(u32::try_from(at).unwrap_or(u32::MAX));
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #[test]
+        fn lines_after_a_change_are_those_of_the_whole_text(
+            old in "(\u{feff})?[ab é\r\n]{0,24}",
+            new in "[xy è\r\n]{0,6}",
+            (from, to) in (0..32_usize, 0..32_usize),
+            form in 0..3_u8,
+        ) {
+            let written = |text: &str| -> Vec<u8> {
+                match form {
+                    0 => text.as_bytes().to_vec(),
+                    1 => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+                    _ => text.chars().map(|it| u8::try_from(it).unwrap_or(b'?')).collect(),
+                }
+            };
+            let bytes = written(&old);
+            let Ok(text) = Text::parse(bytes.clone()) else { return Ok(()) };
+            let (from, to) = (from.min(bytes.len()), to.min(bytes.len()));
+            let changed = from.min(to)..from.max(to);
+            let mut after = bytes.clone();
+            after.splice(changed.clone(), written(&new));
+            match (text.parse_changed(after.clone(), changed.clone()), Text::parse(after.clone())) {
+                (Ok(quick), Ok(whole)) => {
+                    prop_assert_eq!(&quick.inner.starts, &whole.inner.starts);
+                    prop_assert_eq!(quick.encoding(), whole.encoding());
+                    prop_assert_eq!(quick.inner.bom, whole.inner.bom);
+                }
+                (quick, whole) => prop_assert_eq!(quick.err(), whole.err()),
+            }
+            // A range that is not all that has changed costs time, and gives the same.
+            let none = text.parse_changed(after.clone(), 0..0).map(|it| it.inner.starts.clone());
+            prop_assert_eq!(none.ok(), Text::parse(after).ok().map(|it| it.inner.starts.clone()));
+        }
+    }
 
     fn text(bytes: impl Into<Vec<u8>>) -> Text {
         Text::parse(bytes).unwrap()
