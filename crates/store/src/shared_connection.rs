@@ -3,15 +3,18 @@
 //! A caller that waits for its row would wake the writer and be woken by it, and both cost more than the row. So
 //! [`here`](SharedConnection::here) lets it write in its own thread where nothing is in its way.
 
-use std::{path::Path, time::Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 
 use super::{connection::Open, error::Trouble, queue::Queue};
 
-/// Callers rest this many times as long as the last of them wrote, and use the queue meanwhile: where many calls come at
-/// once, the writer commits them together, and their threads have other things to do.
+/// Callers write twice, as a short call begins and ends, and then rest this many times as long as that took. Meanwhile they use
+/// the queue: where many calls come at once, the writer commits them together, and their threads have other things to do.
 const REST: u32 = 4;
 
 #[derive(Default)]
@@ -24,8 +27,22 @@ pub(super) struct SharedConnection {
 pub(super) struct State {
     /// The database once the writer has opened it.
     pub(super) open: Option<Open>,
-    /// The time until which callers use the queue.
-    rest: Option<Instant>,
+    rest: Option<Rest>,
+}
+
+/// A rest of the callers.
+struct Rest {
+    until: Instant,
+    /// How long one wrote, if only one has since the rest before.
+    first: Option<Duration>,
+}
+
+impl Rest {
+    /// Returns the rest after a caller wrote for this long; `first`, if another one did just before.
+    fn after(wrote: Duration, first: Option<Duration>) -> Self {
+        let both = wrote + first.unwrap_or_default();
+        Self { until: Instant::now() + REST * both, first: first.is_none().then_some(wrote) }
+    }
 }
 
 impl SharedConnection {
@@ -35,21 +52,23 @@ impl SharedConnection {
     }
 
     /// Does and commits `work` in this thread, without waiting for any other. Gives the work back if something is queued
-    /// before it, the database is in use (in another process, too) or not open, or callers have just written.
+    /// before it, the database is in use (in another process, too) or not open, or callers have just written twice.
     pub(super) fn here<T, F>(&self, path: &Path, queue: &Queue, work: F) -> Result<Result<T, Trouble>, F>
     where
         F: FnOnce(&Connection) -> rusqlite::Result<T>,
     {
         let Some(mut state) = self.state.try_lock() else { return Err(work) };
         let began = Instant::now();
-        if state.rest.is_some_and(|until| began < until) || !queue.is_clear() {
+        let resting = state.rest.as_ref().filter(|it| began < it.until);
+        let first = resting.and_then(|it| it.first);
+        if resting.is_some() && first.is_none() || !queue.is_clear() {
             return Err(work);
         }
         let Some(open) = state.open.as_ref().filter(|it| it.begin_at_once()) else { return Err(work) };
         let done = work(open.database());
         let committed = open.commit(path);
         let is_long = open.is_log_long();
-        state.rest = Some(Instant::now() + REST * began.elapsed());
+        state.rest = Some(Rest::after(began.elapsed(), first));
         drop(state);
         if let Err(trouble) = &committed {
             queue.note(Err(trouble));
@@ -136,15 +155,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn caller_that_has_just_written_leaves_the_next_to_the_writer() {
+    async fn caller_that_has_just_written_twice_leaves_the_next_to_the_writer() {
         let (_folder, store, _database) = store();
         rested();
         let slow = |database: &super::Connection| {
             thread::sleep(Duration::from_millis(50));
             insert(1)(database)
         };
-        assert_eq!(store.ask_here(slow).await.unwrap(), thread::current().id());
-        assert_ne!(store.ask_here(insert(2)).await.unwrap(), thread::current().id());
+        let here = thread::current().id();
+        assert_eq!(store.ask_here(slow).await.unwrap(), here);
+        assert_eq!(store.ask_here(insert(2)).await.unwrap(), here);
+        assert_ne!(store.ask_here(insert(3)).await.unwrap(), here, "the rest counts both");
     }
 
     #[tokio::test]
