@@ -5,3 +5,4 @@ mod end;
 mod output;
 mod support;
 mod terminal;
+mod zygote;
