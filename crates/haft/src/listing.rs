@@ -49,10 +49,10 @@ impl Opened {
 
     /// Returns the limits of a list for a model of haft's own agents.
     pub(crate) fn listing_of_agent(&self) -> Listing {
-        self.listing(AGENT, BUILT_IN_AGENT, |spec| spec.bytes() + AROUND)
+        self.listing(AGENT, BUILT_IN_AGENT, |spec, schema| spec.bytes_with(schema) + AROUND)
     }
 
-    fn listing(&self, otherwise: usize, built_in: usize, cost: fn(&Spec) -> usize) -> Listing {
+    fn listing(&self, otherwise: usize, built_in: usize, cost: fn(&Spec, usize) -> usize) -> Listing {
         let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
         let mut pinned = self.listed.pinned.clone();
         let mut least = 0;
@@ -61,7 +61,7 @@ impl Opened {
             let all = tools::toolset(&self.toolset).into_iter().flatten();
             let is_listed = |it: &std::sync::Arc<dyn kit::AnyTool>| !tools::UNLISTED.contains(&it.name());
             for tool in all.chain(tools::of_agents(&self.toolset)).filter(is_listed) {
-                least += cost(tool.spec());
+                least += cost(tool.spec(), tool.spec().schema_bytes());
                 pinned.push(tool.name().to_owned());
             }
             least += BESIDE * TOKEN;

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    io,
     marker::PhantomData,
     pin::Pin,
     sync::{Arc, OnceLock},
@@ -317,7 +318,34 @@ impl Spec {
 
     /// Returns the size of this definition in a model's tool list, in bytes of JSON.
     pub fn bytes(&self) -> usize {
-        self.name.len() + self.description.len() + self.schema.to_string().len()
+        self.bytes_with(self.schema_bytes())
+    }
+
+    /// Like [`bytes`](Self::bytes), where the bytes of the schema were counted before.
+    pub fn bytes_with(&self, schema: usize) -> usize {
+        self.name.len() + self.description.len() + schema
+    }
+
+    /// Returns the size of the schema, in bytes of JSON.
+    pub fn schema_bytes(&self) -> usize {
+        let mut count = Count(0);
+        // Counting can't fail, and neither can writing what was parsed or made as JSON.
+        let _ = serde_json::to_writer(&mut count, &self.schema);
+        count.0
+    }
+}
+
+/// Counts the bytes that are written.
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

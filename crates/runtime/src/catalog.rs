@@ -365,7 +365,7 @@ mod tests {
         let all = ["read", "edit", "search_tools", "call_tool", "undo"];
         let registry = Registry::new(all.into_iter().map(tool).collect());
         let within = |tools: usize, pinned: &[&str]| {
-            let cost: fn(&Spec) -> usize = |_| 999;
+            let cost: fn(&Spec, usize) -> usize = |_, _| 999;
             let pinned = pinned.iter().map(|it| (*it).to_owned()).collect();
             let listing = Listing { bytes: Some(tools * 1_000 + 200), pinned, cost, ..Listing::default() };
             Catalog::of(&registry.snapshot(), None, &[], &AgentMode::default(), &listing)

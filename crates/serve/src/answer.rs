@@ -27,10 +27,10 @@ fn described(spec: &Spec, schema: Map<String, Value>) -> Tool {
     }
 }
 
-/// Returns the size of a tool in the answer to `tools/list`, in bytes.
-pub fn tool_bytes(spec: &Spec) -> usize {
+/// Returns the size of a tool in the answer to `tools/list`, in bytes, with the bytes of its [schema](Spec::schema_bytes).
+pub fn tool_bytes(spec: &Spec, schema: usize) -> usize {
     // The schema is most of a tool, and is not copied only to be measured.
-    let schema = spec.schema.as_object().map_or(0, |it| json_bytes(it).saturating_sub("{}".len()));
+    let schema = if spec.schema.is_object() { schema.saturating_sub("{}".len()) } else { 0 };
     json_bytes(&described(spec, Map::new())).saturating_add(schema)
 }
 

@@ -39,8 +39,9 @@ pub struct Listing {
     pub last: Vec<String>,
     /// Built-in tools that are found by search only, unless they are pinned or an allowlist names them.
     pub unlisted: Vec<String>,
-    /// Returns the cost of a tool in the list's format, in bytes: at least its [`Spec::bytes`].
-    pub cost: fn(&Spec) -> usize,
+    /// Returns the cost of a tool in the list's format, in bytes: at least its [`Spec::bytes`]. Gets the bytes of its schema,
+    /// which are counted once.
+    pub cost: fn(&Spec, usize) -> usize,
 }
 
 /// A tool that a list may have. Its spec may have to be made first.
@@ -73,7 +74,7 @@ impl Default for Listing {
             first: Vec::new(),
             last: Vec::new(),
             unlisted: Vec::new(),
-            cost: |spec| spec.bytes() + ENVELOPE,
+            cost: |spec, schema| spec.bytes_with(schema) + ENVELOPE,
         }
     }
 }
@@ -83,12 +84,18 @@ impl Default for Listing {
 struct Candidate<'s, T> {
     tool: &'s T,
     listing: &'s Listing,
+    schema: OnceCell<usize>,
     cost: OnceCell<usize>,
 }
 
 impl<T: Listable> Candidate<'_, T> {
     fn cost(&self) -> usize {
-        *self.cost.get_or_init(|| (self.listing.cost)(self.tool.spec()) + COMMA)
+        *self.cost.get_or_init(|| (self.listing.cost)(self.tool.spec(), self.schema()) + COMMA)
+    }
+
+    /// The bytes of its schema.
+    fn schema(&self) -> usize {
+        *self.schema.get_or_init(|| self.tool.spec().schema_bytes())
     }
 
     /// Returns whether it costs at most this much. Tools that are far too big are not measured.
@@ -99,7 +106,7 @@ impl<T: Listable> Candidate<'_, T> {
     /// The bytes that it takes of the built-in tools' part.
     fn built_in(&self) -> usize {
         let counts = *self.tool.origin() == Origin::Program && self.listing.built_in.is_some();
-        if counts { self.tool.spec().bytes() + AROUND } else { 0 }
+        if counts { self.tool.spec().bytes_with(self.schema()) + AROUND } else { 0 }
     }
 }
 
@@ -193,7 +200,7 @@ impl Listing {
     }
 
     fn candidate<'s, T>(&'s self, tool: &'s T) -> Candidate<'s, T> {
-        Candidate { tool, listing: self, cost: OnceCell::new() }
+        Candidate { tool, listing: self, schema: OnceCell::new(), cost: OnceCell::new() }
     }
 
     fn turn(&self, tool: &impl Listable) -> Turn {
@@ -248,7 +255,7 @@ mod tests {
         }
     }
 
-    fn cost(spec: &Spec) -> usize {
+    fn cost(spec: &Spec, _: usize) -> usize {
         spec.name.rsplit_once('_').and_then(|(_, bytes)| bytes.parse().ok()).unwrap_or(100) - COMMA
     }
 

@@ -50,7 +50,7 @@ impl Bill {
                 Origin::Server(server) => format!("server {server}"),
             },
             is_listed: listed.iter().any(|it| it.name == spec.name),
-            bytes: serve::tool_bytes(spec),
+            bytes: serve::tool_bytes(spec, spec.schema_bytes()),
         };
         Self {
             tools: all.iter().map(tool).collect(),
