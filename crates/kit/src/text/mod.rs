@@ -192,7 +192,7 @@ impl fmt::Debug for Text {
 /// Returns the starts of lines in `bytes`, of whose `old` version with that many bytes this many at the head and tail are the same.
 fn starts_after(old: &[u32], old_bytes: usize, bytes: &[u8], head: usize, tail: usize) -> Vec<u32> {
     let changed = head..bytes.len() - tail;
-    // The end of a last line without a line feed is no start.
+    // The last entry is not a start where the last line has no line feed.
     let is_start = |it: &u32| (*it as usize) < old_bytes || bytes.get(head.saturating_sub(1)) == Some(&b'\n');
     // A line that begins at the end of the head has its line feed in it.
     let mut before = old.partition_point(|start| *start as usize <= head);
