@@ -180,7 +180,8 @@ fn agents_below_have_a_place_of_their_own() {
         let script =
             calls(&[("subagent", json!({"prompt": "find the bug", "profile": "scout"}))]) + &says("Found.");
         let mut chat = stage.chat_with(&script, &["--trust"]);
-        chat.types("go\n").shows("✓ scout_").shows("I look around.").snapshot("it works");
+        // The cost of its first step comes last.
+        chat.types("go\n").shows("✓ scout_").shows("I look around.").shows("$0.00").snapshot("it works");
         chat.key("Esc").rests("> go");
     });
 }

@@ -1,5 +1,7 @@
 //! The zygote, from which supervisors are forked, and the spare supervisor: a command may kill and stop both.
 
+use std::path::Path;
+
 use haft::kit::procs::{Exit, Keeper, Process, Program, Stdin};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -26,13 +28,16 @@ fn own(keeper: &Keeper) -> Vec<u32> {
     children(keeper.pid()).into_iter().filter(|it| children(*it).is_empty()).collect()
 }
 
-async fn send_to_both(keeper: &Keeper, signal: Signal) {
+/// Sends a signal to the zygote and the spare supervisor, and returns their process ids.
+async fn send_to_both(keeper: &Keeper, signal: Signal) -> Vec<u32> {
     // The spare supervisor is forked after the command has started.
     until(|| own(keeper).len() == 2).await;
-    for pid in own(keeper) {
+    let both = own(keeper);
+    for pid in &both {
         // It may be the supervisor of the command before, which has just ended.
-        let _ = kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal);
+        let _ = kill_process(Pid::from_raw((*pid).try_into().unwrap()).unwrap(), signal);
     }
+    both
 }
 
 async fn goes_on(process: Process, mark: &(String, String)) {
@@ -48,7 +53,9 @@ async fn commands_go_on_and_others_start_after_zygote_and_spare_supervisor_are_k
     let (keeper, mark) = (keeper().await, mark());
     let process = waiting(&keeper, &mark).await;
     for time in 0..TIMES {
-        send_to_both(&keeper, Signal::KILL).await;
+        let killed = send_to_both(&keeper, Signal::KILL).await;
+        // A command that is given to a supervisor as it dies was not started, which is reported.
+        until(|| killed.iter().all(|it| !Path::new(&format!("/proc/{it}")).exists())).await;
         let ran = run(&keeper, sh("echo it runs; exit 3")).await;
         assert_eq!(ran, (Exit::Code(3), "it runs\n".to_owned()), "{time}");
     }
