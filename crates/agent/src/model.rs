@@ -70,7 +70,7 @@ pub trait Model: Send + Sync {
 pub type Events = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Send>>;
 
 /// Sends a request, in a tracing span that ends with the last part of the answer.
-pub(crate) fn ask(model: &dyn Model, request: Request) -> Events {
+pub fn ask(model: &dyn Model, request: Request) -> Events {
     let request_span = spans::Request::begin(model.name());
     let mut answer = model.stream(request);
     Box::pin(stream::poll_fn(move |cx| {

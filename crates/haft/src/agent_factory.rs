@@ -94,6 +94,16 @@ impl AgentFactory {
         chosen(name, &self.opened.agents, &self.variables, self.options.dialect.as_deref())
     }
 
+    /// Returns the model of conversations that name none.
+    ///
+    /// # Errors
+    /// Those of [`model`](Self::model), and when none is configured.
+    pub(crate) fn usual_model(&self) -> Result<Arc<dyn Model>, Fault> {
+        let usual = || model::usual(self.choices()).map(|it| it.0);
+        let name = self.named().map(str::to_owned).or_else(usual).ok_or_else(unnamed)?;
+        self.model(&name)
+    }
+
     /// Returns the model of a section `[models.NAME]` with this effort.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -182,6 +182,11 @@ impl Access {
         let this = Self { of_file, folder, kept: Mutex::default(), codes: Mutex::default() };
         this.change(|_| Ok(()))?;
         Ok(this)
+    }
+
+    /// The folder where sign-ins, tokens and shares are kept.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Makes a one-use code for this role.

@@ -8,6 +8,7 @@ mod answer;
 mod api;
 mod assets;
 mod call;
+mod conversations;
 mod counts;
 mod diffs;
 mod markdown;

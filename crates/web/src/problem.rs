@@ -66,6 +66,13 @@ impl Problem {
         )
     }
 
+    pub(crate) fn unknown_token() -> Self {
+        let what = "the `Authorization` header has no token that this server knows";
+        Self::new(StatusCode::UNAUTHORIZED, "denied", what).next(
+            "Send `Authorization: Bearer TOKEN` with a token of the file of `--tokens`, or one that the owner made; it may have been revoked.",
+        )
+    }
+
     /// A decision or an answer that came second: says who was first.
     pub(crate) fn of_decision(fault: &Fault) -> Self {
         let mut problem = Self::from(fault);

@@ -65,6 +65,8 @@ pub struct Settings {
     pub folders: Arc<dyn Folders>,
     /// A WebSocket of which no byte comes for this long is dropped.
     pub silence: Duration,
+    /// The address by which people reach the server, without a slash at its end.
+    pub url: String,
 }
 
 /// A server before it serves.
@@ -90,13 +92,14 @@ impl Server {
             |error: io::Error| Fault::new(Kind::Unavailable, format!("the socket can't be used: {error}"));
         let address = listener.local_addr().map_err(broken)?;
         listener.set_nonblocking(true).map_err(broken)?;
-        let Settings { public, tokens, folder, version, protocols, folders, silence } = settings;
+        let Settings { public, tokens, folder, version, protocols, folders, silence, url } = settings;
         let workspaces = Workspaces::new(workspaces);
         let access = Access::new(folder, tokens)?;
         let table = table();
         let is_private = address.ip().is_loopback() && public.is_empty();
         let mut shared = Shared::new(access, workspaces, protocols, folders, version, address, is_private);
         shared.silence = silence;
+        shared.url = url;
         // It is new, so nobody has set it before.
         let _ = shared.described.set(openapi::describe(&table, &shared.version));
         let names = Names::new(&public, &[], address.port());
@@ -166,17 +169,18 @@ impl Answers for Front {
         self.shared.counts.request();
         let (head, body) = request.into_parts();
         let exchange = Exchange::begin(&head, pace);
+        let is_openai = is_openai(&head);
         let link = Link { connection: connection.clone(), pace: pace.clone() };
         let answer = exchange.caught(self.let_in(head, body, link)).await.unwrap_or_else(|| {
-            Problem::new(
+            let problem = Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "bug",
                 "haft failed at this; it is a defect of haft",
             )
             .next(
                 "Send it again; if it fails again, report it with what standard error of `haft serve` says.",
-            )
-            .answer()
+            );
+            if is_openai { problem.answer_of_openai() } else { problem.answer() }
         });
         let mut reply = answer.0;
         self.shared.counts.status(reply.status());
@@ -187,6 +191,11 @@ impl Answers for Front {
     fn closing(&self) -> &CancellationToken {
         &self.shared.closing
     }
+}
+
+/// Returns whether a request is one of OpenAI's API, whose errors have its shape.
+fn is_openai(head: &Parts) -> bool {
+    head.uri.path().starts_with("/v1/")
 }
 
 /// Sets the headers that every answer has.
@@ -223,11 +232,11 @@ impl Front {
                         "Use an address that it printed; `haft serve --public HOSTNAME` gives it one more name.",
                     ),
                 };
-                return Problem::new(reply.status(), "denied", what).next(next).answer();
+                let problem = Problem::new(reply.status(), "denied", what).next(next);
+                return if is_openai(&head) { problem.answer_of_openai() } else { problem.answer() };
             }
         };
-        let path = head.uri.path();
-        let (is_openai, is_protocol) = (path.starts_with("/v1/"), PROTOCOLS.contains(&path));
+        let (is_openai, is_protocol) = (is_openai(&head), PROTOCOLS.contains(&head.uri.path()));
         let routed = self.routed(head, body, link, address).await;
         routed.unwrap_or_else(|it| match it.status {
             _ if is_openai => it.answer_of_openai(),
@@ -313,7 +322,10 @@ impl Front {
         let Some(needs) = needs else {
             return if route.method == Method::GET { Ok(()) } else { is_sent_by_own_page(head) };
         };
-        let who = who.ok_or_else(Problem::not_signed_in)?;
+        let who = who.ok_or_else(|| match head.headers.contains_key(header::AUTHORIZATION) {
+            true => Problem::unknown_token(),
+            false => Problem::not_signed_in(),
+        })?;
         if who.by_cookie && route.method != Method::GET {
             is_sent_by_own_page(head)?;
         }

@@ -1,7 +1,7 @@
 //! The state that all requests of a server share.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet},
     net::SocketAddr,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -15,22 +15,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     access::{Access, SIGN_IN, Who},
+    conversations::Conversations,
     counts::Counts,
     once::Once,
     protocols::Protocols,
     workspaces::{Folders, Workspaces},
 };
-
-/// A conversation by OpenAI's API.
-#[derive(Debug, Clone)]
-pub(crate) struct Conversation {
-    /// The hash of its person, model and messages.
-    pub(crate) hash: String,
-    pub(crate) workspace: String,
-    pub(crate) session: String,
-    /// The number of the row with which its newest turn began.
-    pub(crate) turn: Option<u64>,
-}
 
 /// The state that all requests share.
 pub(crate) struct Shared {
@@ -46,8 +36,10 @@ pub(crate) struct Shared {
     pub(crate) is_private: bool,
     /// Held while a request with an idempotency key begins its turn, so that the same one at the same time begins no other.
     pub(crate) beginning: tokio::sync::Mutex<()>,
-    /// The conversations by OpenAI's API; newest last.
-    pub(crate) conversations: Mutex<VecDeque<Conversation>>,
+    /// The conversations by OpenAI's API.
+    pub(crate) conversations: Conversations,
+    /// The address by which people reach the server.
+    pub(crate) url: String,
     /// The answers to requests that made a secret.
     pub(crate) once: Once,
     /// MCP and ACP.
@@ -79,6 +71,7 @@ impl Shared {
         address: SocketAddr,
         is_private: bool,
     ) -> Self {
+        let conversations = Conversations::open(access.folder().join("conversations.jsonl"));
         Self {
             access,
             workspaces,
@@ -89,7 +82,8 @@ impl Shared {
             address,
             is_private,
             beginning: tokio::sync::Mutex::default(),
-            conversations: Mutex::default(),
+            conversations,
+            url: format!("http://{address}"),
             once: Once::default(),
             protocols,
             folders,
@@ -100,6 +94,11 @@ impl Shared {
             sockets: TaskTracker::new(),
             closing: CancellationToken::new(),
         }
+    }
+
+    /// Returns the address of the page on which calls are decided.
+    pub(crate) fn page(&self) -> String {
+        format!("{}/#/approvals", self.url)
     }
 
     /// The name of the cookie. Servers on other ports of this machine share its cookies.

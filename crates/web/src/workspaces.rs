@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use agent::model::Model;
 use kit::{Fault, services::Soon};
 use parking_lot::{Mutex, RwLock};
 use runtime::{Runtime, Session};
@@ -53,6 +54,9 @@ pub trait Agents: Send + Sync {
 
     /// Returns the model of new sessions, where one is named.
     fn model(&self) -> Option<String>;
+
+    /// Returns the model of new sessions, for an answer without an agent. Blocks.
+    fn text_model(&self) -> Result<Arc<dyn Model>, Fault>;
 
     /// Returns the names of the profiles. Blocks.
     fn profiles(&self) -> Vec<String>;

@@ -118,7 +118,7 @@ impl Serve {
             agent,
             place: place.clone(),
             tokens: tokens_file,
-            url,
+            url: url.clone(),
             open_agents: open_agents.clone(),
             protocols: protocols.clone(),
             opened: Mutex::default(),
@@ -131,6 +131,7 @@ impl Serve {
             protocols: protocols.clone(),
             folders: folders.clone(),
             silence: limits.silence,
+            url,
         };
         let server = Server::new(listener, settings, workspaces)?;
         tell(&server, &served, address, &public)?;
@@ -402,6 +403,10 @@ impl web::Agents for ServedAgents {
 
     fn profiles(&self) -> Vec<String> {
         self.factory.opened.profiles.read().profiles.iter().map(|it| it.name.clone()).collect()
+    }
+
+    fn text_model(&self) -> Result<Arc<dyn agent::model::Model>, Fault> {
+        self.factory.usual_model()
     }
 
     fn choose(&self, session: &str, model: Option<&str>, profile: Option<&str>) -> Result<(), Fault> {

@@ -12,6 +12,7 @@ mod mcp;
 mod mcp_approvals;
 mod open_agents;
 mod openai;
+mod openai_sessions;
 mod roles;
 mod sandbox_switch;
 mod shared_files;

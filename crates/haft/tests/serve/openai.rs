@@ -1,25 +1,71 @@
 //! OpenAI's API: a client of it is a front end of haft.
 
-use std::io::Write as _;
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    thread,
+};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::support::{Served, Stage, token, wait_for};
+use crate::http::support::rest;
 
 /// Returns the JSON of each event of a stream.
-fn events(body: &str) -> Vec<Value> {
+pub(super) fn events(body: &str) -> Vec<Value> {
     let data = body.lines().filter_map(|it| it.strip_prefix("data: ")).filter(|it| *it != "[DONE]");
     data.map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
+/// A stream that is read line by line.
+pub(super) struct Streaming(BufReader<TcpStream>);
+
+impl Streaming {
+    pub(super) fn begin(served: &Served, line: &str, mut body: Value) -> Self {
+        body["stream"] = true.into();
+        let body = body.to_string();
+        let mut socket = served.connect();
+        let head = format!(
+            "POST {line} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            served.address,
+            token("say"),
+            body.len()
+        );
+        socket.write_all(head.as_bytes()).unwrap();
+        Self(BufReader::new(socket))
+    }
+
+    /// Returns the text up to a line that has this.
+    #[track_caller]
+    pub(super) fn until(&mut self, has: &str) -> String {
+        let mut all = String::new();
+        while !all.lines().last().is_some_and(|it| it.contains(has)) {
+            assert!(self.0.read_line(&mut all).unwrap() > 0, "no `{has}` in {all}");
+        }
+        all
+    }
+
+    pub(super) fn rest(mut self) -> String {
+        let mut all = String::new();
+        self.0.read_to_string(&mut all).unwrap();
+        all
+    }
+}
+
+/// Returns the text of the chunks.
+pub(super) fn text_of(body: &str) -> String {
+    events(body).iter().filter_map(|it| it["choices"][0]["delta"]["content"].as_str()).collect()
+}
+
 #[track_caller]
-fn chat(served: &Served, body: &Value) -> Value {
+pub(super) fn chat(served: &Served, body: &Value) -> Value {
     let reply = served.ask("say", "POST /v1/chat/completions", body);
     assert_eq!(reply.status, 200, "{reply:?}");
     serde_json::from_str(&reply.body).unwrap()
 }
 
-fn says(role: &str, text: &str) -> Value {
+pub(super) fn says(role: &str, text: &str) -> Value {
     json!({"role": role, "content": text})
 }
 
@@ -108,21 +154,168 @@ fn conversations_of_two_persons_and_two_branches_are_sessions_of_their_own() {
 #[test]
 fn wrong_requests_are_answered_as_the_api_does() {
     let served = Stage::new(&[]).serve();
-    for (body, status) in [
-        (json!({"model": "nobody", "messages": [says("user", "x")]}), 404),
-        (json!({"model": "haft", "messages": [says("assistant", "x")]}), 400),
-        (json!({"model": "haft", "messages": []}), 400),
+    let part = |part: Value| json!({"model": "haft", "messages": [{"role": "user", "content": [part]}]});
+    for (body, status, says_so) in [
+        (json!({"model": "nobody", "messages": [says("user", "x")]}), 404, "`nobody`"),
+        (json!({"model": "haft", "messages": [says("system", "x")]}), 400, "`system`"),
+        (json!({"model": "haft", "messages": []}), 400, "`none`"),
+        (json!({"model": "haft", "messages": [says("user", " ")], "stream": true}), 400, "empty"),
         (
-            json!({"model": "haft", "messages": [{"role": "user", "content": [
-            {"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]}]}),
+            part(json!({"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}})),
             400,
+            "http://127.0.0.1/x.png",
         ),
-        (json!({}), 400),
+        (
+            part(json!({"type": "input_audio", "input_audio": {"data": "", "format": "wav"}})),
+            400,
+            "`input_audio`",
+        ),
+        (part(json!({"type": "file", "file": {"file_data": ""}})), 400, "`file`"),
+        (json!({}), 400, "model"),
     ] {
         let reply = served.ask("say", "POST /v1/chat/completions", &body);
         let error: Value = serde_json::from_str(&reply.body).unwrap();
-        assert!(reply.status == status && error["error"]["message"].is_string(), "{body}: {reply:?}");
+        let message = error["error"]["message"].as_str().unwrap();
+        assert!(reply.status == status && message.contains(says_so), "{body}: {reply:?}");
     }
+    let input = json!([{"role": "user", "content": [{"type": "input_file", "file_data": "x"}]}]);
+    let reply = served.ask("say", "POST /v1/responses", &json!({"model": "haft", "input": input}));
+    assert!(reply.status == 400 && reply.body.contains("`input_file`"), "{reply:?}");
+}
+
+#[test]
+fn wrong_host_and_wrong_token_have_the_shape_of_the_api() {
+    let served = Stage::new(&[]).serve();
+    let mut socket = served.connect();
+    let head = format!(
+        "GET /v1/models HTTP/1.1\r\nHost: host.docker.internal:8723\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+        token("say")
+    );
+    socket.write_all(head.as_bytes()).unwrap();
+    let by_host = rest(&mut socket);
+    let by_token = served.raw("GET /v1/models", "Authorization: Bearer token-of-nobody-0123456789\r\n", b"");
+    for (reply, status, says_so) in
+        [(by_host, 403, "--public"), (by_token, 401, "no token that this server knows")]
+    {
+        let error: Value = serde_json::from_str(&reply.body).unwrap();
+        let error = &error["error"];
+        assert!(reply.status == status && error["message"].as_str().unwrap().contains(says_so), "{reply:?}");
+        assert_eq!(error["type"], "invalid_request_error");
+        assert_eq!(error["code"], "denied");
+    }
+}
+
+#[test]
+fn wrong_key_of_the_provider_is_named_with_what_helps() {
+    let stage = Stage::new(&[json!({"fault": "auth"}), json!({"say": "One."})]);
+    let served = stage.serve();
+    let body = json!({"model": "haft", "messages": [says("user", "first")]});
+    let reply = served.ask("say", "POST /v1/chat/completions", &body);
+    assert!(reply.status == 503 && reply.body.contains("haft login"), "{reply:?}");
+    assert!(!reply.body.contains("in a moment"), "{reply:?}");
+}
+
+#[test]
+fn server_that_ends_says_that_answers_are_cut() {
+    let stage = Stage::new(&[json!({"say": "word ".repeat(100), "chunks": 100, "chunk_ms": 100})]);
+    for path in ["/v1/chat/completions", "/v1/responses"] {
+        let mut served = stage.serve();
+        let (name, value) = match path {
+            "/v1/responses" => ("input", json!("first")),
+            _ => ("messages", json!([says("user", "first")])),
+        };
+        let body = json!({"model": "haft", name: value});
+        let mut stream = Streaming::begin(&served, path, body.clone());
+        stream.until("word");
+        let end = Pid::from_raw(served.pid().try_into().unwrap()).unwrap();
+        let (rest, whole) = thread::scope(|scope| {
+            let whole = scope.spawn(|| served.ask("own", &format!("POST {path}"), &body));
+            wait_for("both turns", || {
+                let all = served.get("sessions");
+                let of = |it: &&Value| it["turn"].is_object();
+                (all["sessions"].as_array().unwrap().iter().filter(of).count() == 2).then_some(())
+            });
+            kill_process(end, Signal::TERM).unwrap();
+            (stream.rest(), whole.join().unwrap())
+        });
+        assert!(rest.contains("haft ends") && rest.contains("error"), "{rest}");
+        assert!(!rest.contains("\"stop\"") && !rest.contains("response.completed"), "{rest}");
+        let error: Value = serde_json::from_str(&whole.body).unwrap();
+        assert!(whole.status == 503 && error["error"]["type"] == "server_error", "{whole:?}");
+        served.wait();
+    }
+}
+
+#[test]
+fn answer_that_the_provider_cut_is_in_the_whole_answer_once() {
+    let stage = Stage::new(&[
+        json!({"say": "One.\n\n", "calls": [{"tool": "write", "arguments": {"path": "made", "content": "x\n"}}]}),
+        json!({"fault": "cut"}),
+        json!({"say": "abcdefgh", "chunks": 4}),
+    ]);
+    let served = stage.serve();
+    let answer = chat(&served, &json!({"model": "haft", "messages": [says("user", "first")]}));
+    // One empty line between the texts, also where the first one ends with it.
+    assert_eq!(answer["choices"][0]["message"]["content"], "One.\n\nabcdefgh");
+}
+
+#[test]
+fn stream_says_that_a_call_waits_for_a_decision_and_keeps_the_connection_busy() {
+    let stage = Stage::new(&[
+        json!({"say": "Now.", "calls": [{"tool": "write", "arguments": {"path": ".envrc", "content": "A=1\n"}}]}),
+        json!({"say": "Written."}),
+        json!({"say": "Next."}),
+    ]);
+    let tokens = stage.path("tokens");
+    let mut haft = stage.haft(&["--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()]);
+    // The last number is four times the silence after which a comment is sent.
+    let served = Served::start(haft.env("HAFT_SERVE_LIMITS", "256,128,800"));
+    let mut messages = vec![says("user", "first")];
+    let mut stream =
+        Streaming::begin(&served, "/v1/chat/completions", json!({"model": "haft", "messages": messages}));
+    let mut body = stream.until("waits for a decision");
+    assert!(
+        body.contains(&format!("`write` waits for a decision: http://{}/#/approvals", served.address)),
+        "{body}"
+    );
+    assert!(!body.contains("token"), "{body}");
+    body += &stream.until(": waiting");
+    let session = served.get("sessions")["sessions"][0]["id"].as_str().unwrap().to_owned();
+    let approval = served.approval(&session);
+    let line = format!("POST /api/v1/sessions/{session}/approvals/{}", approval["id"].as_str().unwrap());
+    served.does(200, &line, &json!({"decision": "once", "hash": approval["hash"]}));
+    body += &stream.rest();
+    let text = text_of(&body);
+    assert!(text.starts_with("Now.\n\n> haft: ") && text.ends_with("\n\nWritten."), "{text}");
+    messages.extend([says("assistant", &text), says("user", "second")]);
+    chat(&served, &json!({"model": "haft", "messages": messages}));
+    assert_eq!(served.get("sessions")["sessions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn text_model_has_no_tools_and_leaves_no_session() {
+    let call = json!({"tool": "write", "arguments": {"path": "made", "content": "x\n"}});
+    let stage =
+        Stage::new(&[json!({"expect": ["### Task:"], "say": "A title", "chunks": 3, "calls": [call]})]);
+    let served = stage.serve();
+    let models = served.does(200, "GET /v1/models", &Value::Null);
+    let models = models["data"].as_array().unwrap().clone();
+    assert!(models.iter().any(|it| it["id"] == "haft-text"), "{models:?}");
+    let messages = json!([says("system", "Be short."), says("user", "### Task:\nGive a title.")]);
+    let body = json!({"model": "haft-text", "messages": messages});
+    let whole = chat(&served, &body);
+    assert_eq!(whole["choices"][0]["message"]["content"], "A title");
+    assert!(whole["usage"]["total_tokens"].as_u64().unwrap() > 0, "{whole}");
+    let streamed = Streaming::begin(&served, "/v1/chat/completions", body).rest();
+    assert_eq!(text_of(&streamed), "A title", "{streamed}");
+    assert!(streamed.contains("\"stop\"") && streamed.contains("[DONE]"), "{streamed}");
+    for archived in ["false", "true"] {
+        let sessions = served.get(&format!("sessions?archived={archived}"));
+        assert_eq!(sessions["sessions"], json!([]));
+    }
+    assert_eq!(stage.text("made"), None);
+    let body = json!({"model": "haft-text", "input": "x"});
+    assert_eq!(served.ask("say", "POST /v1/responses", &body).status, 400);
 }
 
 #[test]

@@ -1,17 +1,20 @@
 //! OpenAI's responses: like chat completions, but the client names the answer that it goes on from, and so the session.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use kit::Fault;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use sessions::{Attachment, Prompt, TurnEnd};
-use tokio::sync::mpsc;
+use sessions::{Prompt, TurnEnd};
+use tokio::{sync::mpsc, time::timeout};
 
 use super::{
-    openai::{Message, model, new_session},
-    turn::{Piece, Turn, failure},
+    completion::LAST_EVENT,
+    messages::{Content, Conversation, Last, Message},
+    openai::{Answers, begin_first, model, new_session},
+    turn::{Begins, Piece, Texts, Turn, failure, next, server_ends},
 };
 use crate::{
     access::now_ms,
@@ -28,7 +31,7 @@ pub(crate) struct Asked {
     model: String,
     /// The person's words, or messages of which the last is the person's.
     input: Input,
-    /// Instructions, for a session that begins.
+    /// Instructions, for a session that begins. They are the person's words.
     instructions: Option<String>,
     /// The id of the response that this goes on from.
     previous_response_id: Option<String>,
@@ -47,8 +50,18 @@ enum Input {
 
 pub(crate) async fn respond(mut call: Call) -> Done {
     let Asked { model: name, input, instructions, previous_response_id, stream } = call.json().await?;
-    let (workspace, profile) = model(&call, &name).await?;
-    let mut prompt = words(input)?;
+    let (workspace, answers) = model(&call, &name).await?;
+    let Answers::Agent(profile) = answers else {
+        return Err(Problem::bad(format!("`{name}` answers chat completions alone"))
+            .next("Send it to /v1/chat/completions, or use the model `haft`."));
+    };
+    let messages = input.messages();
+    let conversation = Conversation::of(&messages)?;
+    let Last::Words(last) = conversation.last else {
+        return Err(Problem::bad("the last message of `input` must be one of the role `user`")
+            .next("Send the person's words last, or `input` as a text."));
+    };
+    let mut given = conversation.instructions();
     let (workspace, previous) = match &previous_response_id {
         Some(id) => {
             let session = id.strip_prefix("resp_").and_then(|it| it.rsplit_once('.')).map(|it| it.0);
@@ -61,51 +74,40 @@ pub(crate) async fn respond(mut call: Call) -> Done {
             (workspace, Some(session.to_owned()))
         }
         None => {
-            if let Some(text) = instructions {
-                prompt.attachments.push(Attachment::Text { name: "instructions".to_owned(), text });
-            }
+            given = [instructions.unwrap_or_default(), given].join("\n\n").trim().to_owned();
             (workspace, None)
         }
     };
+    let prompt: Prompt = conversation.first_prompt(&given)?;
     let server = call.server.clone();
     let beginning = if call.given_key()?.is_some() { Some(server.beginning.lock().await) } else { None };
     if let Some(turn) = Turn::earlier(&call, &workspace, std::slice::from_ref(&prompt)).await? {
         drop(beginning);
         let id = format!("resp_{}.{}", turn.session(), turn.key);
         let response = Response { id, model: name, created: now_ms() / 1000, previous: previous_response_id };
-        return if stream { Ok(streamed(call, response, turn)) } else { whole(&response, turn).await };
+        return if stream { Ok(streamed(call, response, turn)) } else { whole(&call, &response, turn).await };
     }
-    let session = match previous {
-        Some(session) => session,
-        None => new_session(&call, &workspace, profile).await?,
+    let turn = match previous {
+        Some(session) => Turn::begin(&call, &workspace, &session, prompt).await?,
+        None => {
+            let session = new_session(&call, &workspace, profile).await?;
+            begin_first(&call, &workspace, &session, prompt, &last.content.text()).await?
+        }
     };
-    let turn = Turn::begin(&call, &workspace, &session, prompt).await?;
     drop(beginning);
-    let id = format!("resp_{session}.{}", turn.key);
+    let id = format!("resp_{}.{}", turn.session(), turn.key);
     let created = now_ms() / 1000;
     let response = Response { id, model: name, created, previous: previous_response_id };
-    if stream { Ok(streamed(call, response, turn)) } else { whole(&response, turn).await }
+    if stream { Ok(streamed(call, response, turn)) } else { whole(&call, &response, turn).await }
 }
 
-/// Returns the prompt: the last message, and those before it as an attachment.
-fn words(input: Input) -> Result<Prompt, Problem> {
-    let messages = match input {
-        Input::Text(text) => return Ok(Prompt::new(text)),
-        Input::Messages(messages) => messages,
-    };
-    let Some((last, earlier)) = messages.split_last().filter(|it| it.0.role == "user") else {
-        return Err(Problem::bad("the last message of `input` must be one of the role `user`")
-            .next("Send the person's words last, or `input` as a text."));
-    };
-    let mut prompt = Prompt::new(last.content.text());
-    prompt.attachments = last.content.pictures()?;
-    if !earlier.is_empty() {
-        let text: Vec<String> =
-            earlier.iter().map(|it| format!("{}:\n{}", it.role, it.content.text())).collect();
-        let name = "the conversation so far".to_owned();
-        prompt.attachments.push(Attachment::Text { name, text: text.join("\n\n") });
+impl Input {
+    fn messages(self) -> Vec<Message> {
+        match self {
+            Self::Text(text) => vec![Message { role: "user".to_owned(), content: Content::Text(text) }],
+            Self::Messages(messages) => messages,
+        }
     }
-    Ok(prompt)
 }
 
 /// The parts of a response that are known from its beginning.
@@ -149,30 +151,41 @@ fn part(text: &str) -> Value {
     json!({"type": "output_text", "text": text, "annotations": []})
 }
 
-async fn whole(response: &Response, mut turn: Turn) -> Done {
-    let mut text = String::new();
-    let end = loop {
-        match turn.next().await? {
-            Piece::Text(more) => text.push_str(&more),
-            Piece::End(end) => break end,
+async fn whole(call: &Call, response: &Response, mut turn: Turn) -> Done {
+    let mut texts = Texts::default();
+    let read = async {
+        loop {
+            match turn.next().await? {
+                Piece::Text(more, begins) => drop(texts.add(&more, begins)),
+                Piece::Again => texts.discard(),
+                Piece::Waits(_) => {}
+                Piece::End(end) => return Ok::<_, Fault>(end),
+            }
         }
+    };
+    let end = tokio::select! {
+        end = read => end?,
+        () = call.server.closing.cancelled() => return Err(server_ends().into()),
     };
     if let Some(fault) = failure(&end) {
         return Err(fault.into());
     }
-    let output = json!([response.message("completed", Some(&text))]);
+    let output = json!([response.message("completed", Some(texts.all()))]);
     Ok(Answer::ok(&response.json("completed", &output, Some(&end))))
 }
 
 fn streamed(call: Call, response: Response, mut turn: Turn) -> Answer {
     let (sender, receiver) = mpsc::channel(16);
     tokio::spawn(async move {
-        let ended = call.server.closing.clone();
+        let (closing, silence) = (call.server.closing.clone(), call.server.silence / 4);
+        let mut out = Numbered { sender: &sender, next: 0, silence };
         tokio::select! {
-            () = write(&response, &mut turn, &sender) => {}
-            () = sender.closed() => {}
-            () = ended.cancelled() => {}
+            // A client that has gone needs no end.
+            _ = events(&response, &mut turn, &mut out) => return,
+            () = sender.closed() => return,
+            () = closing.cancelled() => {}
         }
+        let _ = timeout(LAST_EVENT, out.error(&server_ends())).await;
     });
     Answer::written("text/event-stream", receiver)
 }
@@ -181,6 +194,8 @@ fn streamed(call: Call, response: Response, mut turn: Turn) -> Answer {
 struct Numbered<'a> {
     sender: &'a mpsc::Sender<Bytes>,
     next: u64,
+    /// After so long without a piece a comment is sent.
+    silence: Duration,
 }
 
 impl Numbered<'_> {
@@ -193,12 +208,10 @@ impl Numbered<'_> {
         self.next += 1;
         self.sender.send(format!("event: {kind}\ndata: {event}\n\n").into()).await.ok()
     }
-}
 
-async fn write(response: &Response, turn: &mut Turn, sender: &mpsc::Sender<Bytes>) {
-    let mut out = Numbered { sender, next: 0 };
-    // A client that has gone needs no end.
-    let _ = events(response, turn, &mut out).await;
+    async fn error(&mut self, fault: &Fault) -> Option<()> {
+        self.send("error", json!({"code": fault.kind, "message": fault.as_text(), "param": null})).await
+    }
 }
 
 async fn events(response: &Response, turn: &mut Turn, out: &mut Numbered<'_>) -> Option<()> {
@@ -217,24 +230,22 @@ async fn events(response: &Response, turn: &mut Turn, out: &mut Numbered<'_>) ->
     let added = json!({"output_index": 0, "item": response.message("in_progress", None)});
     out.send("response.output_item.added", added).await?;
     out.send("response.content_part.added", with(json!({"part": part("")}))).await?;
-    let mut text = String::new();
+    let mut texts = Texts::default();
     let end = loop {
-        match turn.next().await {
-            Ok(Piece::Text(more)) => {
-                out.send("response.output_text.delta", with(json!({"delta": more, "logprobs": []}))).await?;
-                text.push_str(&more);
-            }
+        let more = match next(turn, out.sender, out.silence).await {
+            Ok(Piece::Text(more, begins)) => texts.add(&more, begins),
+            Ok(Piece::Waits(line)) => texts.add(&format!("> haft: {line}\n\n"), Begins::Text),
+            // The client has the text by now.
+            Ok(Piece::Again) => continue,
             Ok(Piece::End(end)) => break end,
-            Err(fault) => {
-                return out
-                    .send("error", json!({"code": fault.kind, "message": fault.as_text(), "param": null}))
-                    .await;
-            }
-        }
+            Err(fault) => return out.error(&fault).await,
+        };
+        out.send("response.output_text.delta", with(json!({"delta": more, "logprobs": []}))).await?;
     };
+    let text = texts.all();
     out.send("response.output_text.done", with(json!({"text": text, "logprobs": []}))).await?;
-    out.send("response.content_part.done", with(json!({"part": part(&text)}))).await?;
-    let message = response.message("completed", Some(&text));
+    out.send("response.content_part.done", with(json!({"part": part(text)}))).await?;
+    let message = response.message("completed", Some(text));
     out.send("response.output_item.done", json!({"output_index": 0, "item": message})).await?;
     let status = if failure(&end).is_some() { "failed" } else { "completed" };
     let whole = response.json(status, &json!([message]), Some(&end));

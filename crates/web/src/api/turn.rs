@@ -1,11 +1,12 @@
 //! One turn, for clients that send words and want the text of the answer.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use kit::{Fault, Kind};
 use serde_json::{Value, json};
 use sessions::{Event, Handle, Operation, Prompt, Row, TurnEnd, Watcher};
-use tokio::task::JoinHandle;
+use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 
 use crate::{call::Call, problem::Problem, workspaces::Workspace};
 
@@ -16,13 +17,16 @@ pub(super) struct Turn {
     watcher: Watcher,
     pub(super) key: String,
     doing: Option<JoinHandle<Result<Value, Fault>>>,
-    has_begun: bool,
+    /// The number of the row with which it began.
+    began: Option<u64>,
     is_over: bool,
     /// The pieces of the text that comes now, each with where it ends, and how many bytes of the text were given.
     pieces: Vec<(u64, usize)>,
     given: usize,
-    /// Texts came before.
-    is_later: bool,
+    /// The answer of the model that goes on has no text yet.
+    is_new_answer: bool,
+    /// The address of the page, for calls and questions that wait for somebody.
+    page: String,
     /// The rows of a turn that is over, if an earlier request began it.
     kept: Option<VecDeque<Row>>,
     /// An earlier request began it, which is answered too.
@@ -34,9 +38,79 @@ pub(super) struct Turn {
 /// A part of a turn's answer.
 pub(super) enum Piece {
     /// More text.
-    Text(String),
+    Text(String, Begins),
+    /// A line for the person: something waits for somebody.
+    Waits(String),
+    /// The text of the model's last answer is discarded, and comes again.
+    Again,
     /// Its end.
     End(Box<TurnEnd>),
+}
+
+/// Tells whether a piece of text begins a text, or an answer of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begins {
+    /// Nothing.
+    Nothing,
+    /// Another text of the same answer of the model.
+    Text,
+    /// Another answer of the model.
+    Answer,
+}
+
+/// The texts of a turn, an empty line between them.
+#[derive(Default)]
+pub(super) struct Texts {
+    all: String,
+    /// The text before the model's last answer, in bytes.
+    before: usize,
+}
+
+impl Texts {
+    /// Adds a piece. Returns it with the line breaks that it needs before it.
+    pub(super) fn add(&mut self, piece: &str, begins: Begins) -> String {
+        let from = self.all.len();
+        if begins == Begins::Answer {
+            self.before = from;
+        }
+        if begins != Begins::Nothing && from > 0 {
+            let breaks = from - self.all.trim_end_matches('\n').len();
+            self.all.push_str("\n\n".get(breaks..).unwrap_or_default());
+        }
+        self.all.push_str(piece);
+        self.all.get(from..).unwrap_or_default().to_owned()
+    }
+
+    /// Discards the text of the model's last answer.
+    pub(super) fn discard(&mut self) {
+        self.all.truncate(self.before);
+    }
+
+    pub(super) fn all(&self) -> &str {
+        &self.all
+    }
+}
+
+/// Sends `: waiting` while nothing comes for so long, as proxies end connections that are silent.
+pub(super) async fn next(
+    turn: &mut Turn,
+    sender: &mpsc::Sender<Bytes>,
+    silence: Duration,
+) -> Result<Piece, Fault> {
+    let mut next = pin!(turn.next());
+    loop {
+        match timeout(silence, &mut next).await {
+            Ok(piece) => return piece,
+            // A client that has gone is noticed by the sender of pieces.
+            Err(_) => drop(sender.send(Bytes::from_static(b": waiting\n\n")).await),
+        }
+    }
+}
+
+/// Returns the error of an answer that the end of the server cuts off.
+pub(super) fn server_ends() -> Fault {
+    Fault::new(Kind::Unavailable, "haft ends, and the answer is not complete")
+        .next("Send the request again once haft runs.")
 }
 
 impl Turn {
@@ -59,17 +133,17 @@ impl Turn {
         }
         let (acting, its_key) = (handle.clone(), key.clone());
         let doing = tokio::spawn(async move { acting.act(&its_key, Operation::Prompt(prompt)).await });
-        let (has_begun, is_over) = (false, false);
         Ok(Self {
             handle,
             watcher,
             key,
             doing: Some(doing),
-            has_begun,
-            is_over,
+            began: None,
+            is_over: false,
             pieces: Vec::new(),
             given: 0,
-            is_later: false,
+            is_new_answer: true,
+            page: call.server.page(),
             kept: None,
             is_again: false,
             goes_on: call.given_key()?.is_some(),
@@ -104,11 +178,12 @@ impl Turn {
             watcher,
             key,
             doing: None,
-            has_begun: false,
+            began: None,
             is_over: false,
             pieces: Vec::new(),
             given: 0,
-            is_later: false,
+            is_new_answer: true,
+            page: call.server.page(),
             kept,
             is_again: true,
             goes_on: true,
@@ -118,6 +193,16 @@ impl Turn {
     /// Returns the name of its session.
     pub(super) fn session(&self) -> &str {
         self.handle.session()
+    }
+
+    /// Returns the number of the row with which it began, if it has begun.
+    pub(super) fn began(&self) -> Option<u64> {
+        self.began
+    }
+
+    /// Returns whether it goes on without its client.
+    pub(super) fn goes_on(&self) -> bool {
+        self.goes_on
     }
 
     /// Returns the next part.
@@ -157,46 +242,66 @@ impl Turn {
     fn took(&mut self, row: &Row) -> Option<Piece> {
         match &row.event {
             Event::TurnBegan { key, .. } => {
-                self.has_begun = key.as_ref() == Some(&self.key);
+                self.began = Some(row.seq).filter(|_| key.as_ref() == Some(&self.key));
                 None
             }
             Event::TurnEnded(end) if end.key.as_ref() == Some(&self.key) => {
                 self.is_over = true;
                 Some(Piece::End(Box::new(end.clone())))
             }
-            event if self.has_begun => match event.of_agent() {
-                Some((path, agent::Event::Text { text })) if path.is_empty() => self.text(row, text),
-                Some((path, agent::Event::Writing { .. } | agent::Event::Progress { .. }))
-                    if path.is_empty() =>
-                {
+            _ if self.began.is_none() => None,
+            Event::ApprovalOpened(approval) => {
+                let page = &self.page;
+                Some(Piece::Waits(format!("the call `{}` waits for a decision: {page}", approval.tool)))
+            }
+            Event::QuestionOpened(_) => {
+                Some(Piece::Waits(format!("a question waits for an answer: {}", self.page)))
+            }
+            event => match event.of_agent() {
+                Some((path, _)) if !path.is_empty() => None,
+                Some((_, agent::Event::Text { text })) => self.text(row, text),
+                Some((_, agent::Event::Writing { .. } | agent::Event::Progress { .. })) => None,
+                Some((_, agent::Event::Again { .. })) => {
+                    self.ends_text();
+                    let had_text = !std::mem::replace(&mut self.is_new_answer, true);
+                    had_text.then_some(Piece::Again)
+                }
+                Some((_, agent::Event::Asked { .. })) => {
+                    self.ends_text();
+                    self.is_new_answer = true;
                     None
                 }
-                Some((path, _)) if !path.is_empty() => None,
                 _ => {
-                    self.is_later |= !self.pieces.is_empty();
-                    self.pieces.clear();
-                    self.given = 0;
+                    self.ends_text();
                     None
                 }
             },
-            _ => None,
         }
+    }
+
+    fn ends_text(&mut self) {
+        self.pieces.clear();
+        self.given = 0;
     }
 
     /// Takes a piece of the text, or a row that takes the place of some.
     fn text(&mut self, row: &Row, text: &str) -> Option<Piece> {
         let is_first = self.pieces.is_empty();
         self.pieces.truncate(self.pieces.partition_point(|it| it.0 < row.first));
-        let begins = self.pieces.last().map_or(0, |it| it.1);
-        let ends = begins + text.len();
+        let starts = self.pieces.last().map_or(0, |it| it.1);
+        let ends = starts + text.len();
         self.pieces.push((row.seq, ends));
-        let more = text.get(self.given.saturating_sub(begins)..).unwrap_or_default();
+        let more = text.get(self.given.saturating_sub(starts)..).unwrap_or_default();
         self.given = ends.max(self.given);
         if more.is_empty() {
             return None;
         }
-        let gap = if is_first && self.is_later { "\n\n" } else { "" };
-        Some(Piece::Text(format!("{gap}{more}")))
+        let begins = match std::mem::take(&mut self.is_new_answer) {
+            true => Begins::Answer,
+            false if is_first => Begins::Text,
+            false => Begins::Nothing,
+        };
+        Some(Piece::Text(more.to_owned(), begins))
     }
 }
 
@@ -218,11 +323,49 @@ impl Drop for Turn {
 /// Returns the fault of a turn that did not end well.
 pub(super) fn failure(end: &TurnEnd) -> Option<Fault> {
     match (&end.error, end.ended.as_str()) {
-        (Some(error), _) => Some(error.clone().into()),
-        (None, "error" | "interrupted" | "cancelled") => {
+        (Some(error), _) => {
+            let fault = Fault::from(error.clone());
+            let next = error.breach.as_deref().and_then(without_help).filter(|_| fault.next.is_none());
+            Some(match next {
+                Some(next) => fault.next(next),
+                None => fault,
+            })
+        }
+        (None, "interrupted") => Some(server_ends()),
+        (None, "error" | "cancelled") => {
             let fault = Fault::new(Kind::Cancelled, format!("the turn was not finished: {}", end.ended));
             Some(fault.next("Send it again, under another `Idempotency-Key` if it had one."))
         }
         _ => None,
+    }
+}
+
+/// Returns the next step after a failure of the model that names none, where sending it again does not help.
+pub(super) fn without_help(breach: &str) -> Option<&'static str> {
+    Some(match breach {
+        "auth" => {
+            "The provider's key that haft has is missing or wrong: `haft login PROVIDER` keeps another one."
+        }
+        "too_long" => "Begin a new conversation, or send less.",
+        "refused" => "Choose another model; standard error of `haft serve` may say more.",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_have_one_empty_line_between_them_and_a_discarded_answer_leaves_none() {
+        let mut texts = Texts::default();
+        assert_eq!(texts.add("One.\n\n", Begins::Answer), "One.\n\n");
+        assert_eq!(texts.add("Tw", Begins::Answer), "Tw");
+        assert_eq!(texts.add("o", Begins::Nothing), "o");
+        assert_eq!(texts.add("more", Begins::Text), "\n\nmore");
+        texts.discard();
+        assert_eq!(texts.all(), "One.\n\n");
+        assert_eq!(texts.add("Three.", Begins::Answer), "Three.");
+        assert_eq!(texts.add("Four.", Begins::Answer), "\n\nFour.");
     }
 }
