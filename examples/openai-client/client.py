@@ -56,6 +56,9 @@ def check(client, base):
             text += event.delta
         last = event
     assert text == "Word by word it comes." and last.type == "response.completed", (text, last)
+    # The model alone, for titles and the like.
+    title = client.chat.completions.create(model="haft-text", messages=[{"role": "user", "content": "### Task: give a title."}])
+    assert title.choices[0].message.content == "Hello, one.", title
     # Errors are those that the client knows.
     try:
         client.chat.completions.create(model="nothing", messages=talk)
