@@ -332,10 +332,11 @@ fn calls_beyond_the_concurrency_limit_are_all_answered() {
 fn a_client_that_does_not_read_is_not_read_from() {
     let mut client = Client::ready_without_reading();
     let mut sent = 0;
-    // A hundred and thirty megabytes of answers, if all were built.
+    // A hundred and thirty megabytes of answers, if all were built; and more requests than the pipe and the reader hold.
+    let ballast = "x".repeat(1000);
     let taken = client.send_until_blocked(Duration::from_millis(500), || {
         sent += 1;
-        (sent <= 2000).then(|| call(sent, "huge", &json!({"bytes": 65536})).to_string())
+        (sent <= 2000).then(|| call(sent, "huge", &json!({"bytes": 65536, "ballast": ballast})).to_string())
     });
     assert!(taken < 2000, "all {taken} requests were taken");
     client.start_reading();
