@@ -10,6 +10,7 @@ use std::{
 };
 
 use schemars::generate::SchemaSettings;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -328,11 +329,14 @@ impl Spec {
 
     /// Returns the size of the schema, in bytes of JSON.
     pub fn schema_bytes(&self) -> usize {
-        let mut count = Count(0);
-        // Counting can't fail, and neither can writing what was parsed or made as JSON.
-        let _ = serde_json::to_writer(&mut count, &self.schema);
-        count.0
+        json_bytes(&self.schema)
     }
+}
+
+/// Returns the size of a value as JSON, in bytes; the largest number for what has no form in JSON. Nothing is kept of it.
+pub fn json_bytes(value: &impl Serialize) -> usize {
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
 }
 
 /// Counts the bytes that are written.

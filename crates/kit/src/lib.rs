@@ -49,7 +49,7 @@ pub mod tool_writes;
 pub mod tracking;
 
 pub use cx::{Cx, Services, may_block, may_block_here};
-pub use erased::{AnyTool, Prepared, Running, erase};
+pub use erased::{AnyTool, Prepared, Running, erase, json_bytes};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;
 pub use hint::{Bucket, Hint, hints};

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use kit::{Body, Kinds, Output, Part, Spec, base64};
+use kit::{Body, Kinds, Output, Part, Spec, base64, json_bytes};
 use rmcp::model::{
     CallToolResult, ContentBlock, ListToolsResult, Resource, ResourceContents, Tool, ToolAnnotations,
 };
 use runtime::Answer;
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Converts a tool for `tools/list`.
@@ -32,10 +31,6 @@ pub fn tool_bytes(spec: &Spec, schema: usize) -> usize {
     // The schema is most of a tool, and is not copied only to be measured.
     let schema = if spec.schema.is_object() { schema.saturating_sub("{}".len()) } else { 0 };
     json_bytes(&described(spec, Map::new())).saturating_add(schema)
-}
-
-fn json_bytes(value: &impl Serialize) -> usize {
-    serde_json::to_vec(value).map_or(usize::MAX, |it| it.len())
 }
 
 /// Returns the size of the answer to `tools/list` with these tools, in bytes.

@@ -123,7 +123,7 @@ impl Conversation {
         }
     }
 
-    /// Returns whether it has this history, as far as the person's last message is not looked at.
+    /// Returns whether it has this history, whatever the person's last message is.
     fn is_like(&self, history: &History) -> bool {
         let is_part = |cut: &String| !history.answer.is_empty() && cut.starts_with(&history.answer);
         self.before == history.before
@@ -160,8 +160,8 @@ impl Conversations {
         Self { all: Mutex::new(all), file }
     }
 
-    /// Returns the conversations with this history, newest last message of the person apart: those with the same one first, then
-    /// the newest ones.
+    /// Returns the conversations with this history, whatever the person's last message is: those with the same one first, and of
+    /// those that are alike the newest.
     pub(crate) fn like(&self, history: &History) -> Vec<Conversation> {
         let mut found: Vec<Conversation> =
             self.all.lock().iter().rev().filter(|it| it.is_like(history)).cloned().collect();

@@ -51,7 +51,7 @@ pub(super) fn page<T: Serialize>(
     let (total, mut bytes) = (all.len(), 0);
     let mut page: Vec<T> = Vec::new();
     for entry in all.into_iter().skip(from).take(ENTRIES) {
-        bytes += serde_json::to_vec(&entry).map_or(0, |it| it.len());
+        bytes = kit::json_bytes(&entry).saturating_add(bytes);
         if bytes > BYTES && !page.is_empty() {
             break;
         }
