@@ -133,6 +133,9 @@ const WITH_TOOLS: [(&str, WithArguments); 6] = [
     ("mcp", verbs::mcp::Mcp::augment_args),
 ];
 
+/// The commands that list the tools before they answer.
+const LISTING: [&str; 4] = ["run", "chat", "acp", "mcp"];
+
 impl Haft {
     /// Parses the command line of this process.
     ///
@@ -140,6 +143,9 @@ impl Haft {
     /// The exit code, after help, the version or an error was printed.
     pub fn of_process() -> Result<Self, ExitCode> {
         let words: Vec<OsString> = env::args_os().collect();
+        if words.iter().skip(1).any(|it| LISTING.iter().any(|verb| it == verb)) {
+            tools::define_ahead();
+        }
         let parsed = Self::with_tools(&words).and_then(|it| it.try_get_matches_from(&words).ok());
         let parsed = parsed.map_or_else(|| Self::shown().try_get_matches_from(&words), Ok);
         parsed.and_then(|it| Self::from_arg_matches(&it)).map_err(|error| misused(&error))

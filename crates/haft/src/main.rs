@@ -1,5 +1,7 @@
 //! The `haft` program: becomes the process that starts commands, or runs one verb of the command line.
 
+mod log;
+
 use std::{pin::pin, process::ExitCode};
 
 use haft::{
@@ -26,7 +28,7 @@ fn main() -> ExitCode {
         Ok(haft) => haft,
         Err(code) => return code,
     };
-    start_log();
+    log::start();
     let place = match Place::from_env() {
         Ok(place) => place,
         Err(fault) => {
@@ -54,31 +56,4 @@ fn main() -> ExitCode {
             ExitCode::from(if fault.kind == Kind::BadArgs { verbs::USAGE } else { verbs::FAULT })
         }
     }
-}
-
-/// Starts logging to standard error; without `HAFT_LOG`, only errors are logged. With it, the end of each span is
-/// logged too.
-fn start_log() {
-    use tracing_subscriber::{
-        EnvFilter,
-        filter::{LevelFilter, Targets},
-        fmt::{format::FmtSpan, layer},
-        layer::SubscriberExt as _,
-        registry,
-        util::SubscriberInitExt as _,
-    };
-    let asked = std::env::var_os("HAFT_LOG").is_some_and(|it| !it.is_empty());
-    let filter = if asked { EnvFilter::try_from_env("HAFT_LOG").ok() } else { None };
-    // rmcp traces whole messages, with any secrets in them.
-    if let (Some(filter), Ok(directive)) = (filter, "rmcp=error".parse()) {
-        return tracing_subscriber::fmt()
-            .with_env_filter(filter.add_directive(directive))
-            .with_span_events(FmtSpan::CLOSE)
-            .with_writer(std::io::stderr)
-            .with_ansi(false)
-            .init();
-    }
-    // The caller reports the errors of a server; rmcp would repeat them.
-    let errors = Targets::new().with_default(LevelFilter::ERROR).with_target("rmcp", LevelFilter::OFF);
-    registry().with(errors).with(layer().with_writer(std::io::stderr).with_ansi(false)).init();
 }

@@ -237,18 +237,16 @@ fn value_of(found: &str) -> String {
 
 impl<'a> Named<'a> {
     /// Finds the tool shown for one of haft's own: the one with its name, or else one that stands for it.
-    pub fn among(tools: impl Iterator<Item = &'a Arc<dyn AnyTool>>, own: &str) -> Option<Self> {
-        let mut other = None;
-        for tool in tools.filter(|it| *it.origin() == Origin::Program) {
-            let stands_for = tool.stands_for().iter().find(|it| it.tool == own);
-            if tool.name() == own {
-                return Some(Self { spec: tool.spec(), stands_for });
-            }
-            if stands_for.is_some() {
-                other = other.or(Some((tool, stands_for)));
-            }
+    pub fn among(tools: impl Iterator<Item = &'a Arc<dyn AnyTool>> + Clone, own: &str) -> Option<Self> {
+        let is_built_in = |it: &&Arc<dyn AnyTool>| *it.origin() == Origin::Program;
+        let stands_for = |it: &'a Arc<dyn AnyTool>| it.stands_for().iter().find(|it| it.tool == own);
+        // Most often the tool itself is shown: names are compared before anything else.
+        if let Some(tool) = tools.clone().find(|it| it.name() == own && is_built_in(it)) {
+            return Some(Self { tool: &**tool, stands_for: stands_for(tool) });
         }
-        other.map(|(tool, stands_for)| Self { spec: tool.spec(), stands_for })
+        tools
+            .filter(is_built_in)
+            .find_map(|tool| Some(Self { tool: &**tool, stands_for: Some(stands_for(tool)?) }))
     }
 }
 

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::Spec;
+use crate::AnyTool;
 
 /// A tool of another toolset that does the work of one of haft's own, and the arguments for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,10 +49,10 @@ impl StandsFor {
 }
 
 /// The tool that is shown in place of one of haft's own.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Named<'a> {
-    /// Its definition.
-    pub spec: &'a Spec,
+    /// The tool. Its definition is built only if an argument of it is named.
+    pub tool: &'a dyn AnyTool,
     /// The mapping to it; `None` if it is the tool itself.
     pub stands_for: Option<&'a StandsFor>,
 }
@@ -66,8 +66,8 @@ impl<'a> Named<'a> {
         let with: Vec<String> =
             self.with().iter().map(|(name, value)| format!("`{name}`: \"{value}\"")).collect();
         match with.as_slice() {
-            [] => format!("`{}`", self.spec.name),
-            with => format!("`{}` with {}", self.spec.name, with.join(", ")),
+            [] => format!("`{}`", self.tool.name()),
+            with => format!("`{}` with {}", self.tool.name(), with.join(", ")),
         }
     }
 
@@ -75,14 +75,14 @@ impl<'a> Named<'a> {
     fn argument<'b>(&self, own: &'b str) -> Option<&'b str> {
         let renamed = self.stands_for.and_then(|it| it.arguments.iter().find(|(of, _)| *of == own));
         let name = renamed.map_or(own, |(_, here)| *here);
-        has_argument(&self.spec.schema, name).then_some(name)
+        has_argument(&self.tool.spec().schema, name).then_some(name)
     }
 
     fn call(&self, arguments: &Map<String, Value>) -> Option<String> {
         let with = self.with().iter().map(|(name, value)| Some((*name, Value::from(*value))));
         let given = arguments.iter().map(|(own, value)| Some((self.argument(own)?, value.clone())));
         let fields: Option<Vec<(&str, Value)>> = with.chain(given).collect();
-        Some(as_call(&self.spec.name, fields?))
+        Some(as_call(self.tool.name(), fields?))
     }
 }
 
@@ -307,12 +307,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Kinds, Mode, Origin};
+    use crate::{Fault, Kinds, Mode, Origin, Prepared, Spec};
 
-    fn spec(name: &str, arguments: &[&str]) -> Spec {
+    struct Shown(Spec);
+
+    impl AnyTool for Shown {
+        fn spec(&self) -> &Spec {
+            &self.0
+        }
+
+        fn prepare(&self, _: Value) -> Result<Box<dyn Prepared>, Fault> {
+            Err(Fault::bug("not called here"))
+        }
+    }
+
+    fn shown(name: &str, arguments: &[&str]) -> Shown {
         let properties: Map<String, Value> =
             arguments.iter().map(|it| ((*it).to_owned(), json!({}))).collect();
-        Spec {
+        Shown(Spec {
             name: name.to_owned(),
             description: String::new(),
             schema: json!({"type": "object", "properties": properties}),
@@ -320,7 +332,7 @@ mod tests {
             at_most: Kinds::READ,
             output: None,
             origin: Origin::Program,
-        }
+        })
     }
 
     /// Renders a text for a toolset with one tool for all files, and one for commands without `net`.
@@ -328,11 +340,11 @@ mod tests {
         const LIST: StandsFor =
             StandsFor::tool("tree").with(&[("action", "list")]).naming(&[("dir", "path")]);
         const SHELL: StandsFor = StandsFor::tool("shell").naming(&[("net", "")]);
-        let files = spec("filesystem", &["action", "path", "content"]);
-        let terminal = spec("terminal", &["command"]);
+        let files = shown("filesystem", &["action", "path", "content"]);
+        let terminal = shown("terminal", &["command"]);
         let find = |tool: &str| match tool {
-            "tree" => Some(Named { spec: &files, stands_for: Some(&LIST) }),
-            "shell" => Some(Named { spec: &terminal, stands_for: Some(&SHELL) }),
+            "tree" => Some(Named { tool: &files, stands_for: Some(&LIST) }),
+            "shell" => Some(Named { tool: &terminal, stands_for: Some(&SHELL) }),
             _ => None,
         };
         rendered(text, &find).into_owned()

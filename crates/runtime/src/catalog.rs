@@ -221,7 +221,7 @@ impl Catalog {
 
     /// Returns the tool that replaces one of haft's own, or that tool itself.
     pub fn stand_in(&self, own: &str) -> Option<&Spec> {
-        Named::among(self.tools.iter().map(|it| &it.tool), own).map(|it| it.spec)
+        Named::among(self.tools.iter().map(|it| &it.tool), own).map(|it| it.tool.spec())
     }
 
     /// Renders a text with the names of these tools, where it refers to haft's own: see [`kit::references`].

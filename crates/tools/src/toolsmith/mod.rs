@@ -13,7 +13,11 @@ mod test_tool;
 mod tests;
 mod write_tool;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use kit::{
     AnyTool, Cx, Fault, Origin, Spec, erase,
@@ -47,7 +51,9 @@ pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
 
 /// Returns the two tools for tools that are not listed: one finds them, one calls them.
 pub(crate) fn finders() -> Vec<Arc<dyn AnyTool>> {
-    vec![erase::<SearchTools>(), erase::<CallTool>()]
+    static FINDERS: LazyLock<[Arc<dyn AnyTool>; 2]> =
+        LazyLock::new(|| [erase::<SearchTools>(), erase::<CallTool>()]);
+    FINDERS.to_vec()
 }
 
 /// Formats a path: relative to the workspace if it lies in it.
