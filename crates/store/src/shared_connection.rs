@@ -13,8 +13,11 @@ use rusqlite::Connection;
 
 use super::{connection::Open, error::Trouble, queue::Queue};
 
-/// Callers write twice, as a short call begins and ends, and then rest this many times as long as that took. Meanwhile they use
-/// the queue: where many calls come at once, the writer commits them together, and their threads have other things to do.
+/// The number of writes after which callers rest: a short call begins and ends.
+const WRITES: u32 = 2;
+
+/// The length of that rest, as a multiple of the time that the writes took. Meanwhile callers use the queue: where many calls
+/// come at once, the writer commits them together, and their threads have other things to do.
 const REST: u32 = 4;
 
 #[derive(Default)]
@@ -27,22 +30,14 @@ pub(super) struct SharedConnection {
 pub(super) struct State {
     /// The database once the writer has opened it.
     pub(super) open: Option<Open>,
-    rest: Option<Rest>,
+    recent: Option<Recent>,
 }
 
-/// A rest of the callers.
-struct Rest {
-    until: Instant,
-    /// How long one wrote, if only one has since the rest before.
-    first: Option<Duration>,
-}
-
-impl Rest {
-    /// Returns the rest after a caller wrote for this long; `first`, if another one did just before.
-    fn after(wrote: Duration, first: Option<Duration>) -> Self {
-        let both = wrote + first.unwrap_or_default();
-        Self { until: Instant::now() + REST * both, first: first.is_none().then_some(wrote) }
-    }
+/// The newest writes of callers, which count until their rest is over.
+struct Recent {
+    writes: u32,
+    took: Duration,
+    rested: Instant,
 }
 
 impl SharedConnection {
@@ -59,16 +54,21 @@ impl SharedConnection {
     {
         let Some(mut state) = self.state.try_lock() else { return Err(work) };
         let began = Instant::now();
-        let resting = state.rest.as_ref().filter(|it| began < it.until);
-        let first = resting.and_then(|it| it.first);
-        if resting.is_some() && first.is_none() || !queue.is_clear() {
+        let (writes, took) = state
+            .recent
+            .as_ref()
+            .filter(|it| began < it.rested)
+            .map(|it| (it.writes, it.took))
+            .unwrap_or_default();
+        if writes >= WRITES || !queue.is_clear() {
             return Err(work);
         }
         let Some(open) = state.open.as_ref().filter(|it| it.begin_at_once()) else { return Err(work) };
         let done = work(open.database());
         let committed = open.commit(path);
         let is_long = open.is_log_long();
-        state.rest = Some(Rest::after(began.elapsed(), first));
+        let took = took + began.elapsed();
+        state.recent = Some(Recent { writes: writes + 1, took, rested: Instant::now() + REST * took });
         drop(state);
         if let Err(trouble) = &committed {
             queue.note(Err(trouble));
