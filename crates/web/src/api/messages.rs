@@ -181,39 +181,39 @@ impl<'a> Conversation<'a> {
     /// Returns the prompt for a session that begins.
     pub(super) fn first_prompt(&self, instructions: &str) -> Result<Prompt, Problem> {
         let (mut words, mut record, mut pictures) = (Vec::new(), Vec::new(), Vec::new());
-        let mut left = WORDS;
-        let mut number = self.earlier.iter().filter(|it| it.is_users()).count();
-        for message in self.earlier.iter().rev().filter(|it| !it.is_instruction()) {
+        let (mut number, too_old) = (0, self.too_old());
+        for message in self.earlier.iter().filter(|it| !it.is_instruction()) {
+            number += usize::from(message.is_users());
+            pictures.extend(message.content.pictures(&format!("message-{number}-"))?);
             let text = message.content.text();
-            let its_pictures = message.content.pictures(&format!("message-{number}-"))?;
-            pictures.extend(its_pictures.into_iter().rev());
             if text.trim().is_empty() {
-                number -= usize::from(message.is_users());
                 continue;
             }
             if !message.is_users() {
                 record.push(format!("{}, after message {number} of the person:\n{text}", message.role));
-                continue;
+            } else if number > too_old {
+                words.push(format!("## Message {number}\n\n{text}"));
+            } else {
+                record.push(format!("message {number} of the person:\n{text}"));
             }
-            match left.checked_sub(text.len()) {
-                Some(rest) => {
-                    left = rest;
-                    words.push(format!("## Message {number}\n\n{text}"));
-                }
-                None => {
-                    left = 0;
-                    record.push(format!("message {number} of the person:\n{text}"));
-                }
-            }
-            number -= 1;
         }
-        [&mut words, &mut record].into_iter().for_each(|it| it.reverse());
-        pictures.reverse();
         if !record.is_empty() {
             let name = "the conversation so far".to_owned();
             pictures.push(Attachment::Text { name, text: record.join("\n\n") });
         }
         self.prompt(instructions, &words, pictures)
+    }
+
+    /// Returns the number of the person's earlier messages, the oldest, that are too much to be words.
+    fn too_old(&self) -> usize {
+        let of_person: Vec<usize> =
+            self.earlier.iter().filter(|it| it.is_users()).map(|it| it.content.text().trim().len()).collect();
+        let mut all = 0;
+        let fits = |bytes: &&usize| {
+            all += **bytes;
+            all <= WORDS
+        };
+        of_person.len() - of_person.iter().rev().take_while(fits).count()
     }
 
     fn prompt(
