@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::{
     Address, Cx, Fault, Origin, Output, Preferences, Spec, Tool, Touches,
     nearest::nearest,
-    references::{Named, StandsFor},
+    references::{Nameable, Named, StandsFor},
 };
 
 /// A tool of any type. Tools known only at run time implement it directly.
@@ -235,6 +235,16 @@ fn value_of(found: &str) -> String {
     }
 }
 
+impl Nameable for Arc<dyn AnyTool> {
+    fn name(&self) -> &str {
+        self.as_ref().name()
+    }
+
+    fn spec(&self) -> &Spec {
+        self.as_ref().spec()
+    }
+}
+
 impl<'a> Named<'a> {
     /// Finds the tool shown for one of haft's own: the one with its name, or else one that stands for it.
     pub fn among(tools: impl Iterator<Item = &'a Arc<dyn AnyTool>> + Clone, own: &str) -> Option<Self> {
@@ -242,11 +252,9 @@ impl<'a> Named<'a> {
         let stands_for = |it: &'a Arc<dyn AnyTool>| it.stands_for().iter().find(|it| it.tool == own);
         // Most often the tool itself is shown: names are compared before anything else.
         if let Some(tool) = tools.clone().find(|it| it.name() == own && is_built_in(it)) {
-            return Some(Self { tool: &**tool, stands_for: stands_for(tool) });
+            return Some(Self { tool, stands_for: stands_for(tool) });
         }
-        tools
-            .filter(is_built_in)
-            .find_map(|tool| Some(Self { tool: &**tool, stands_for: Some(stands_for(tool)?) }))
+        tools.filter(is_built_in).find_map(|tool| Some(Self { tool, stands_for: Some(stands_for(tool)?) }))
     }
 }
 

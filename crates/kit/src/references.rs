@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::AnyTool;
+use crate::Spec;
 
 /// A tool of another toolset that does the work of one of haft's own, and the arguments for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,11 +48,20 @@ impl StandsFor {
     }
 }
 
+/// A tool that a text may name. Its definition is built only for a reference to an argument.
+pub trait Nameable {
+    /// Returns its name.
+    fn name(&self) -> &str;
+
+    /// Returns its definition.
+    fn spec(&self) -> &Spec;
+}
+
 /// The tool that is shown in place of one of haft's own.
 #[derive(Clone, Copy)]
 pub struct Named<'a> {
-    /// The tool. Its definition is built only if an argument of it is named.
-    pub tool: &'a dyn AnyTool,
+    /// The tool.
+    pub tool: &'a dyn Nameable,
     /// The mapping to it; `None` if it is the tool itself.
     pub stands_for: Option<&'a StandsFor>,
 }
@@ -307,24 +316,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Fault, Kinds, Mode, Origin, Prepared, Spec};
+    use crate::{Kinds, Mode, Origin};
 
-    struct Shown(Spec);
-
-    impl AnyTool for Shown {
-        fn spec(&self) -> &Spec {
-            &self.0
+    impl Nameable for Spec {
+        fn name(&self) -> &str {
+            &self.name
         }
 
-        fn prepare(&self, _: Value) -> Result<Box<dyn Prepared>, Fault> {
-            Err(Fault::bug("not called here"))
+        fn spec(&self) -> &Spec {
+            self
         }
     }
 
-    fn shown(name: &str, arguments: &[&str]) -> Shown {
+    fn spec(name: &str, arguments: &[&str]) -> Spec {
         let properties: Map<String, Value> =
             arguments.iter().map(|it| ((*it).to_owned(), json!({}))).collect();
-        Shown(Spec {
+        Spec {
             name: name.to_owned(),
             description: String::new(),
             schema: json!({"type": "object", "properties": properties}),
@@ -332,7 +339,7 @@ mod tests {
             at_most: Kinds::READ,
             output: None,
             origin: Origin::Program,
-        })
+        }
     }
 
     /// Renders a text for a toolset with one tool for all files, and one for commands without `net`.
@@ -340,8 +347,8 @@ mod tests {
         const LIST: StandsFor =
             StandsFor::tool("tree").with(&[("action", "list")]).naming(&[("dir", "path")]);
         const SHELL: StandsFor = StandsFor::tool("shell").naming(&[("net", "")]);
-        let files = shown("filesystem", &["action", "path", "content"]);
-        let terminal = shown("terminal", &["command"]);
+        let files = spec("filesystem", &["action", "path", "content"]);
+        let terminal = spec("terminal", &["command"]);
         let find = |tool: &str| match tool {
             "tree" => Some(Named { tool: &files, stands_for: Some(&LIST) }),
             "shell" => Some(Named { tool: &terminal, stands_for: Some(&SHELL) }),
