@@ -292,7 +292,9 @@ impl<S: Storage> Shared<S> {
                 Notified::Record(_, seen) if seen < revision => {}
                 Notified::Record(record, _) if record.held_by(claim).is_err() => return Ok(Stop::Lost),
                 Notified::Record(record, _) if record.cancel_requested => return Ok(Stop::Cancelled),
-                Notified::Record(..) | Notified::Unchanged => {}
+                Notified::Record(..) => {}
+                #[cfg(feature = "nats")]
+                Notified::Unchanged => {}
                 Notified::Removed => return Ok(Stop::Lost),
             }
             is_due = tokio::select! {

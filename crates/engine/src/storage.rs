@@ -19,7 +19,8 @@ pub(crate) enum Followed {
 
 /// The answer of [`Storage::notified`].
 pub(crate) enum Notified {
-    /// Nobody gave a notification.
+    /// Nobody gave a notification. Only with NATS is asking cheaper than reading.
+    #[cfg(feature = "nats")]
     Unchanged,
     Removed,
     Record(Box<Record>, u64),

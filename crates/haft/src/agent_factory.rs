@@ -98,6 +98,7 @@ impl AgentFactory {
     ///
     /// # Errors
     /// Those of [`model`](Self::model), and when none is configured.
+    #[cfg(feature = "web")]
     pub(crate) fn usual_model(&self) -> Result<Arc<dyn Model>, Fault> {
         let usual = || model::usual(self.choices()).map(|it| it.0);
         let name = self.named().map(str::to_owned).or_else(usual).ok_or_else(unnamed)?;
@@ -224,6 +225,7 @@ impl AgentFactory {
     ///
     /// # Errors
     /// Those of [`agent`](Self::agent).
+    #[cfg(feature = "web")]
     pub(crate) fn agent_without_model(
         &self,
         session: Session,

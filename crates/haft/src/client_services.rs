@@ -42,6 +42,10 @@ pub struct ClientSlots {
 struct RunningCall {
     id: String,
     client: Client,
+    #[cfg_attr(
+        not(feature = "web"),
+        expect(dead_code, reason = "an approval on the page is shown as progress")
+    )]
     progress: Option<Arc<dyn Progress>>,
 }
 

@@ -6,21 +6,19 @@
 
 use std::{
     collections::HashSet,
-    ffi::OsString,
     fs, io,
     io::Write as _,
-    os::unix::{
-        ffi::{OsStrExt as _, OsStringExt as _},
-        fs::MetadataExt as _,
-    },
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
 use kit::{Fault, Kind, deliberate_faults::is_broken, escape::visible};
-use runtime::config::Trust;
 use sandbox::SandboxMode;
 
 use crate::{Options, Place, ask, print, state_folder};
+
+#[cfg(feature = "web")]
+pub(crate) mod known;
 
 /// The file in the state folder with the known folders.
 const KNOWN: &str = "folders";
@@ -70,51 +68,6 @@ pub(crate) fn check(options: &Options, place: &Place, asking: Asking) -> Result<
         let _ = known.add(SHOWN, &folder);
     }
     Ok(())
-}
-
-/// Returns the folders that a person confirmed or has used haft in, as long as they exist.
-pub(crate) fn known(place: &Place) -> Vec<PathBuf> {
-    let rules = KnownRules::of(place);
-    let paths = rules.known.lines.iter().filter_map(|line| unescaped(line.split_once(' ')?.1));
-    let mut all: Vec<PathBuf> = paths.filter(|it| it.is_dir() && rules.are_met_by(it)).collect();
-    all.sort();
-    all.dedup();
-    all
-}
-
-/// Returns whether a person confirmed this folder, has used haft in it, or trusts its tools. A wide folder must be confirmed.
-pub(crate) fn is_known(place: &Place, folder: &Path) -> bool {
-    KnownRules::of(place).are_met_by(folder)
-}
-
-/// The rules by which a folder is known, read once for all folders that are checked.
-struct KnownRules {
-    known: KnownFolders,
-    wide: WideFolders,
-    trust: Trust,
-    /// haft's own folders, which decide what is allowed.
-    own: Vec<PathBuf>,
-}
-
-impl KnownRules {
-    fn of(place: &Place) -> Self {
-        Self {
-            known: KnownFolders::of(place),
-            wide: WideFolders::of(place),
-            trust: Trust::in_state(&place.state),
-            own: [&place.state, &place.config].into_iter().filter_map(|it| it.canonicalize().ok()).collect(),
-        }
-    }
-
-    fn are_met_by(&self, folder: &Path) -> bool {
-        if self.own.iter().any(|it| folder.starts_with(it)) {
-            return false;
-        }
-        if self.wide.what(folder).is_some() {
-            return self.known.has(CONFIRMED, folder);
-        }
-        self.known.has(SHOWN, folder) || self.known.has(CONFIRMED, folder) || self.trust.holds_tools(folder)
-    }
 }
 
 /// Returns the sandbox of the workspace; the default if the configuration can't be read, which is reported elsewhere.
@@ -265,29 +218,6 @@ fn line(mark: &str, folder: &Path) -> String {
     format!("{mark} {}", folder.as_os_str().as_bytes().escape_ascii())
 }
 
-/// Returns the path that is in a line as [`line`] writes it; `None` where a line was written by something else.
-fn unescaped(text: &str) -> Option<PathBuf> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'\\' {
-            bytes.push(byte);
-            continue;
-        }
-        bytes.push(match rest.next()? {
-            b't' => b'\t',
-            b'r' => b'\r',
-            b'n' => b'\n',
-            b'x' => {
-                let mut digit = || char::from(rest.next()?).to_digit(16);
-                u8::try_from(digit()? * 16 + digit()?).ok()?
-            }
-            other => other,
-        });
-    }
-    Some(PathBuf::from(OsString::from_vec(bytes)))
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
@@ -326,17 +256,5 @@ mod tests {
         assert!(known.has(CONFIRMED, Path::new("/b")));
         let again = KnownFolders::read(file);
         assert!(again.has(CONFIRMED, Path::new("/b")) && again.lines == known.lines);
-    }
-
-    #[test]
-    fn path_of_a_line_is_the_path_that_was_written() {
-        for path in [&b"/a/b c"[..], "/ä/日本/🙂".as_bytes(), b"/a\n\t\r\\x41'\"", b"/\xff\x00\x7f"] {
-            let path = Path::new(std::ffi::OsStr::from_bytes(path));
-            let line = line(SHOWN, path);
-            assert_eq!(unescaped(line.split_once(' ').unwrap().1).as_deref(), Some(path), "{line}");
-        }
-        for broken in ["/a\\", "/a\\x4", "/a\\xzz"] {
-            assert_eq!(unescaped(broken), None, "{broken}");
-        }
     }
 }

@@ -41,7 +41,9 @@ use serve::acp::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::hosted::{Hosted, HostedWorkspace};
+pub(crate) use self::hosted::Hosted;
+#[cfg(feature = "web")]
+pub(crate) use self::hosted::HostedWorkspace;
 use self::{
     opening::{Opening, SavedSettings},
     session::AcpSession,

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use web::{Folders, Workspace};
 
 use super::{OpenAgents, Served, ServedProtocols, is_outside};
-use crate::{Options, Place, agent_factory::AgentOptions, print, workspace_check};
+use crate::{Options, Place, agent_factory::AgentOptions, print, workspace_check::known};
 
 /// Maximum number of folders that are open: each costs threads and open files.
 const MOST: usize = 64;
@@ -122,7 +122,7 @@ impl OpenableFolders {
 
     /// Refuses a folder that the person does not know, and one with what no workspace may have.
     fn check(&self, path: &Path) -> Result<(), Fault> {
-        if !workspace_check::is_known(&self.place, path) {
+        if !known::contains(&self.place, path) {
             let what = format!("`{}` is not a folder that you trust or have used haft in", path.display());
             return Err(Fault::denied(what).next(format!(
                 "Run `haft call info '{{}}'` there once in a terminal; or start the server with `--workspace {}`.",
@@ -138,7 +138,7 @@ impl OpenableFolders {
 
 impl Folders for OpenableFolders {
     fn list(&self) -> Vec<PathBuf> {
-        workspace_check::known(&self.place)
+        known::all(&self.place)
     }
 
     fn open<'a>(&'a self, path: &'a Path) -> Soon<'a, Result<Workspace, Fault>> {
