@@ -6,6 +6,7 @@
 //! file's encoding and line endings, [`edit`] applies a change where it was meant or not at all.
 #![warn(missing_docs)]
 
+mod beside;
 mod cx;
 mod download;
 mod erased;
@@ -48,6 +49,7 @@ pub mod text;
 pub mod tool_writes;
 pub mod tracking;
 
+pub use beside::beside;
 pub use cx::{Cx, Services, may_block, may_block_here};
 pub use erased::{AnyTool, Prepared, Running, erase, json_bytes};
 pub use fault::{Fault, Kind, OrFault};

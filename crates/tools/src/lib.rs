@@ -113,7 +113,7 @@ pub fn define_ahead() {
         });
     };
     // Without the thread each is built when it is needed.
-    let _ = std::thread::Builder::new().name("haft-define".to_owned()).spawn(define);
+    let _ = kit::beside("haft-define", define);
 }
 
 /// Returns the two tools for tools that are not listed: one finds them, one calls them.
