@@ -83,7 +83,8 @@ fn of_commands(tool: &str) -> Option<Hint> {
     runs_commands(tool).then_some(Hint { bucket: Bucket::Normal, shared: COMMANDS, text: "" })
 }
 
-fn runs_commands(tool: &str) -> bool {
+/// Returns whether the tool of this name runs commands in the sandbox.
+pub fn runs_commands(tool: &str) -> bool {
     matches!(tool, "bash" | "code_exec" | "interact" | "python" | "shell" | "terminal")
 }
 

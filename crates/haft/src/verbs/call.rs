@@ -83,6 +83,9 @@ impl Call {
         }
         let narrowed = self.of_worker.narrow(options)?;
         let options = narrowed.as_ref().unwrap_or(options);
+        if self.batch.is_some() || self.tool.as_deref().is_some_and(tools::runs_commands) {
+            sandbox::places::look_ahead();
+        }
         workspace_check::check(options, place, Asking::Possible)?;
         let cancel = CancellationToken::new();
         interrupt::watch(cancel.clone(), || ()).map_err(|error| {
