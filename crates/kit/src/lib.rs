@@ -6,13 +6,13 @@
 //! file's encoding and line endings, [`edit`] applies a change where it was meant or not at all.
 #![warn(missing_docs)]
 
-mod beside;
 mod cx;
 mod download;
 mod erased;
 mod fault;
 mod hint;
 mod manual;
+mod other_processor;
 mod output;
 mod plural;
 mod preferences;
@@ -49,12 +49,12 @@ pub mod text;
 pub mod tool_writes;
 pub mod tracking;
 
-pub use beside::beside;
 pub use cx::{Cx, Services, may_block, may_block_here};
 pub use erased::{AnyTool, Prepared, Running, erase, json_bytes};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;
 pub use hint::{Bucket, Hint, hints};
+pub use other_processor::on_other_processor;
 pub use output::{Body, Output, Part};
 pub use plural::counted;
 pub use preferences::{Preferences, Programs, Search, Ssh};

@@ -237,7 +237,7 @@ pub(super) fn closed_files() -> Vec<PathBuf> {
 /// Begins to look for the files that are hidden from every command, in a thread, while the program starts for one.
 pub fn look_ahead() {
     // Without the thread the sandbox looks for them.
-    let _ = kit::beside("haft-closed", || drop(closed_files()));
+    let _ = kit::on_other_processor("haft-closed", || drop(closed_files()));
 }
 
 /// Returns whether this is a password file of the system, or a backup of one.

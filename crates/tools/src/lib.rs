@@ -114,7 +114,7 @@ pub fn define_ahead() {
         });
     };
     // Without the thread each is built when it is needed.
-    let _ = kit::beside("haft-define", define);
+    let _ = kit::on_other_processor("haft-define", define);
 }
 
 /// Returns the two tools for tools that are not listed: one finds them, one calls them.

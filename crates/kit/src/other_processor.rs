@@ -1,4 +1,4 @@
-//! Work beside the start of a program, on another processor.
+//! Short work on another processor, while a program starts.
 
 use std::{io, thread};
 
@@ -10,7 +10,7 @@ use std::{io, thread};
 ///
 /// # Errors
 /// When the system starts no more threads.
-pub fn beside(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub fn on_other_processor(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(work)?;
     #[cfg(target_os = "linux")]
     elsewhere();
@@ -47,7 +47,8 @@ mod tests {
     #[test]
     fn work_runs_in_a_thread_of_the_name() {
         let (to, from) = mpsc::channel();
-        beside("haft-tested", move || to.send(thread::current().name().map(str::to_owned)).unwrap()).unwrap();
+        let work = move || to.send(thread::current().name().map(str::to_owned)).unwrap();
+        on_other_processor("haft-tested", work).unwrap();
         assert_eq!(from.recv().unwrap().as_deref(), Some("haft-tested"));
     }
 }
