@@ -52,16 +52,24 @@ pub(crate) fn fork_bomb_ends_itself_and_other_commands_go_on(user: User) {
     assert!(client.shell(many).contains("all"));
 }
 
+/// Returns the number of processes and threads that this machine has started.
+fn forks() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    stat.lines().find_map(|it| it.strip_prefix("processes ")?.parse().ok()).unwrap()
+}
+
 /// Starts a bomb that is as large as the sandbox allows, with a persistent terminal beside it.
 fn large_bomb(world: &World, mark: &str) -> (Client, String) {
     world.configure("[limits]\nprocesses = 2048\n");
     let mut client = Client::start(world);
     let screen = client.call("interact", &json!({"command": "cat", "wait_ms": 500}));
     assert!(screen.contains("job_"), "{screen}");
-    // It stays below its own bound and forks on and on.
+    // It stays below its own bound and forks on and on, once it is large: who counts it meanwhile would hardly get a turn.
     let job = client.job(&format!(
         "MARK={mark} /usr/bin/python3 -c 'import os, time\n\
+         begin = time.time() + 2\n\
          for _ in range(8):\n  os.fork()\n\
+         time.sleep(max(0, begin - time.time()))\n\
          while True:\n\
          \x20 try:\n\
          \x20   if os.fork() == 0: os._exit(0)\n\
@@ -69,6 +77,8 @@ fn large_bomb(world: &World, mark: &str) -> (Client, String) {
          \x20 except OSError: pass'"
     ));
     wait_until("it grows", || marked(mark) > 200);
+    let grown = forks();
+    wait_until("it forks on", || forks() > grown + 1000);
     (client, job)
 }
 
