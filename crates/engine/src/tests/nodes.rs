@@ -36,6 +36,9 @@ impl Drop for Node {
     }
 }
 
+/// Against a hang: three servers that start on a busy machine agree after a minute or more.
+const LONGEST: Duration = Duration::from_secs(180);
+
 /// Returns free ports; another process may take one before it is used.
 fn ports<const N: usize>() -> [u16; N] {
     let held = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
@@ -47,7 +50,7 @@ async fn opened(url: &str, folder: &Path, options: &Options) -> std::sync::Arc<d
     loop {
         match crate::open(url, folder, options.clone()).await {
             Ok(engine) => return engine,
-            Err(Error::Unreachable(_)) if since(start) < Duration::from_secs(60) => {
+            Err(Error::Unreachable(_)) if since(start) < LONGEST => {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
             Err(error) => panic!("{error}"),
@@ -60,7 +63,7 @@ async fn until_answered<T>(mut request: impl AsyncFnMut() -> Result<T>) -> T {
     let start = Instant::now();
     loop {
         match request().await {
-            Err(Error::Unreachable(_)) if since(start) < Duration::from_secs(60) => {}
+            Err(Error::Unreachable(_)) if since(start) < LONGEST => {}
             done => return done.unwrap(),
         }
     }
@@ -160,7 +163,7 @@ async fn caught_up(url: &str, folder: &Path, options: &Options) {
             if info.is_some_and(|all| all.len() == 2 && all.iter().all(|it| it.current && !it.offline)) {
                 break;
             }
-            assert!(since(start) < Duration::from_secs(60), "{name} did not catch up");
+            assert!(since(start) < LONGEST, "{name} did not catch up");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
