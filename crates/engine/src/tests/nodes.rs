@@ -36,9 +36,6 @@ impl Drop for Node {
     }
 }
 
-/// Against a hang: three servers that start on a busy machine agree after a minute or more.
-const LONGEST: Duration = Duration::from_secs(180);
-
 /// Returns free ports; another process may take one before it is used.
 fn ports<const N: usize>() -> [u16; N] {
     let held = [(); N].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
@@ -50,7 +47,8 @@ async fn opened(url: &str, folder: &Path, options: &Options) -> std::sync::Arc<d
     loop {
         match crate::open(url, folder, options.clone()).await {
             Ok(engine) => return engine,
-            Err(Error::Unreachable(_)) if since(start) < LONGEST => {
+            // Three servers that start beside a compiler need more than a minute to agree.
+            Err(Error::Unreachable(_)) if since(start) < Duration::from_secs(180) => {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
             Err(error) => panic!("{error}"),
@@ -63,7 +61,7 @@ async fn until_answered<T>(mut request: impl AsyncFnMut() -> Result<T>) -> T {
     let start = Instant::now();
     loop {
         match request().await {
-            Err(Error::Unreachable(_)) if since(start) < LONGEST => {}
+            Err(Error::Unreachable(_)) if since(start) < Duration::from_secs(60) => {}
             done => return done.unwrap(),
         }
     }
@@ -163,7 +161,7 @@ async fn caught_up(url: &str, folder: &Path, options: &Options) {
             if info.is_some_and(|all| all.len() == 2 && all.iter().all(|it| it.current && !it.offline)) {
                 break;
             }
-            assert!(since(start) < LONGEST, "{name} did not catch up");
+            assert!(since(start) < Duration::from_secs(60), "{name} did not catch up");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
